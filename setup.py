@@ -31,10 +31,10 @@ def inputs() -> Iterator[Path]:
 
 def is_stale() -> bool:
     """Whether the front end must be built; an sdist brings it built."""
-    built = BUILT / "package.json"
-    if not built.exists():
+    if not any(BUILT.glob("static/remoteEntry.*.js")):
         return True
-    return Path(".git").exists() and any(path.stat().st_mtime > built.stat().st_mtime for path in inputs())
+    built_at = (BUILT / "package.json").stat().st_mtime
+    return Path(".git").exists() and any(path.stat().st_mtime > built_at for path in inputs())
 
 
 def ensure_labextension(distribution: Distribution) -> None:
@@ -46,6 +46,8 @@ def ensure_labextension(distribution: Distribution) -> None:
         lock, installed = SOURCE / "package-lock.json", SOURCE / "node_modules/.package-lock.json"
         if not installed.exists() or lock.stat().st_mtime > installed.stat().st_mtime:
             subprocess.check_call([npm, "ci"], cwd=SOURCE)
+        # First, so that neither a build that fails nor one with other names leaves files of an earlier one to be shipped.
+        shutil.rmtree(BUILT, ignore_errors=True)
         subprocess.check_call([npm, "run", "build:prod"], cwd=SOURCE)
     distribution.data_files = data_files()
 

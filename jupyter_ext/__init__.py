@@ -12,7 +12,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from .client.terminal import CommandError, Terminal, terminals
+    from .client import CommandError, Terminal, terminals
 
 __all__ = ["CommandError", "Terminal", "__version__", "load_ipython_extension", "terminals"]
 
@@ -21,9 +21,9 @@ _LAZY = ("CommandError", "Terminal", "terminals")
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        from .client import terminal
+        from . import client
 
-        return getattr(terminal, name)
+        return getattr(client, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

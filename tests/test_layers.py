@@ -40,10 +40,10 @@ def own_imports(module: ast.Module) -> set[str]:
 
 
 def exports(module: ast.Module) -> list[str] | None:
-    """The names in ``__all__``; None where there is none."""
+    """The names written out in ``__all__``; None where there is none."""
     for node in module.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
-            return [str(name) for name in ast.literal_eval(node.value)]
+            return [part.value for part in ast.walk(node.value) if isinstance(part, ast.Constant)]
     return None
 
 

@@ -3,6 +3,7 @@
 Rule of the room: imports core, protocol, asyncio and tornado; not host (but for `embedded`), not IPython.
 """
 
-from .terminal import CommandError, CommandHandle, CommandResult, Terminal, TerminalEntry, terminals
+from .handles import CommandError, CommandHandle, CommandResult
+from .terminal import Terminal, TerminalEntry, terminals
 
 __all__ = ["CommandError", "CommandHandle", "CommandResult", "Terminal", "TerminalEntry", "terminals"]

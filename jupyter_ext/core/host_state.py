@@ -387,7 +387,7 @@ class HostState:
         claim = channel.state.claim
         if isinstance(claim, TerminalClientClaim) and claim.client_id == client.client_id:
             return None
-        if operation == "signal" and channel.submitter() == client.client_id:
+        if operation == "signal" and (channel.submitter() == client.client_id or self._may_take(client, channel)):
             return None
         if operation == "dispose" and (
             channel.has_exited or (isinstance(claim, TerminalClientClaim) and not self.is_connected(claim.client_id))
@@ -408,16 +408,26 @@ class HostState:
             return None
         if receiver is not client:
             return f"held by {self.holder_name(held)}"
+        if self._may_take(client, channel):
+            return None
+        is_busy_only = client.role == "kernel" and channel.is_busy() and self._may_take(client, channel, is_busy=False)
+        return f"held by {self.holder_name(held)}" + (", and a command runs" if is_busy_only else "")
+
+    def _may_take(self, client: ClientRecord, channel: TerminalChannel, *, is_busy: bool | None = None) -> bool:
+        """Whether a client that is not the holder may take the claim for itself.
+
+        Anybody, once the holder has no live connection. A person, from a kernel at any time; a kernel, from a person while no
+        command runs: a kernel acts for the person whose notebook it runs.
+        """
+        held = channel.state.claim
         if not isinstance(held, TerminalClientClaim):
-            return f"held by {self.holder_name(held)}"
+            return False
         if not self.is_connected(held.client_id):
-            return None
+            return True
         holder = self.clients[held.client_id]
-        if holder.role == "kernel" and client.role == "person":
-            return None
-        if client.role == "kernel" and holder.role == "person":
-            return f"held by {holder.title}, and a command runs" if channel.is_busy() else None
-        return f"held by {holder.title}"
+        if holder.role == "kernel":
+            return client.role == "person"
+        return client.role == "kernel" and not (channel.is_busy() if is_busy is None else is_busy)
 
 
 def action_tag(action: Any) -> str:

@@ -601,7 +601,7 @@ class Screen:
     # --- rows that leave the screen ---
 
     def _leave(self, row: _Row) -> None:
-        if self._open is not None and not row.wrapped:
+        if not row.wrapped:
             self._close()
         if self._open is None:
             self._open = LogicalLine(self._line_chars)
@@ -827,8 +827,7 @@ class Screen:
         self._grid.shift(self._grid.top, self._grid.bottom, params[0] or 1, eraser(self._pen), self._cols)
 
     def _scroll_down(self, params: list[int]) -> None:
-        if len(params) == 1:  # with more it is a request for mouse tracking
-            self._grid.shift(self._grid.top, self._grid.bottom, -(params[0] or 1), eraser(self._pen), self._cols)
+        self._grid.shift(self._grid.top, self._grid.bottom, -(params[0] or 1), eraser(self._pen), self._cols)
 
     def _repeat(self, params: list[int]) -> None:
         grid = self._grid

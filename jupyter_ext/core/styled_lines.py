@@ -50,10 +50,10 @@ def format_bytes(count: int) -> str:
     if count < 1000:
         return "1 byte" if count == 1 else f"{count} bytes"
     value, unit = count / 1000, "kB"
-    for unit in ("kB", "MB", "GB"):
-        if value < 999.5 or unit == "GB":
+    for larger in ("MB", "GB"):
+        if value < 999.5:
             break
-        value /= 1000
+        value, unit = value / 1000, larger
     # Halves are rounded up, as in JavaScript; Python's own rounding is to even.
     return f"{int(value * 10 + 0.5) / 10:.1f} {unit}" if value < 9.95 else f"{int(value + 0.5)} {unit}"
 
@@ -268,7 +268,8 @@ class LogicalLine:
         kept_bytes = sum(_utf8_len(text) for runs in (self._head, self._tail) for text, _ in runs)
         mark: list[Run] = []
         if self._cut_chars:
-            mark = [(f" … {format_count(self._cut_chars)} characters left out … ", TextStyle(dim=True))]
+            noun = "character" if self._cut_chars == 1 else "characters"
+            mark = [(f" … {format_count(self._cut_chars)} {noun} left out … ", TextStyle(dim=True))]
         return _merged([*self._head, *mark, *self._tail]), kept_bytes, self._cut_bytes
 
 

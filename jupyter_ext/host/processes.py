@@ -12,7 +12,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -33,6 +32,8 @@ _EFFECT_S = 0.5
 _POLL_S = 0.02
 # SIGKILL takes effect at once, except in a process that waits for a device.
 _KILL_S = 1.0
+
+_HAS_PROC = os.path.exists("/proc/self/stat")
 
 Sleep = Callable[[float], Awaitable[object]]
 Clock = Callable[[], float]
@@ -90,13 +91,17 @@ async def stop_job(
     sleep: Sleep = asyncio.sleep,
     clock: Clock = time.monotonic,
 ) -> tuple[Survivor, ...]:
-    """Stop the running job whole: interrupt it, after ``grace_s`` terminate what is left, after another kill it. Loop thread only.
+    """Stop the running job whole: interrupt, then terminate, then kill, each what is left. Loop thread only.
 
-    Background children of a non-interactive shell ignore SIGINT and outlive the shell that gets it; they are in its process
-    group, and so are reached here after it has gone. The terminal's shell gets no more than the interrupt (see `signal_job`).
+    Background children of a non-interactive shell ignore SIGINT and outlive the shell that gets it. They stay in its process
+    group, by which they are reached after it has gone. The terminal's own shell gets no more than the interrupt (see
+    `signal_job`).
+
+    Args:
+        grace_s: how long the interrupt, and then the termination, may take.
 
     Returns:
-        Who is there after all.
+        Who is still there after all three.
     """
     job = _Job.of(transport)
     if job is None:
@@ -253,7 +258,7 @@ def _send(process: Process, name: str) -> None:
 
 def _processes() -> list[Process]:
     """All living processes."""
-    if sys.platform != "linux":
+    if not _HAS_PROC:
         return _processes_by_ps()
     found = (_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return [process for process in found if process is not None]
@@ -282,7 +287,7 @@ def _process(pid: int) -> Process | None:
 
 
 def _is_there(process: Process) -> bool:
-    if sys.platform != "linux":
+    if not _HAS_PROC:
         return process in _processes_by_ps(process.pid)
     now = _process(process.pid)
     return now is not None and now.started == process.started
@@ -317,7 +322,7 @@ def _marked(uri: str) -> list[Process]:
     if os.environ.get(TERMINAL_VARIABLE) == uri:
         return []  # this server runs in a terminal of that name, of another server: what it starts has the mark too
     mark = f"{TERMINAL_VARIABLE}={uri}"
-    if sys.platform != "linux":
+    if not _HAS_PROC:
         lines = [line.split() for line in _ps("-A", "-E", "-ww", "-o", "pid=,command=")]
         pids = {int(words[0]) for words in lines if mark in words[1:]}
         return [process for process in _processes_by_ps() if process.pid in pids]

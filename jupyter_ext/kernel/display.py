@@ -52,10 +52,10 @@ def duration_text(duration_ms: int) -> str:
     """A duration for people: ``12 ms``, ``1.2 s``, ``2 min 5 s``, ``1 h 2 min``."""
     if duration_ms < 1000:
         return f"{duration_ms} ms"
-    if duration_ms < 59_950:
+    if duration_ms < 60_000:
         tenths = (duration_ms + 50) // 100
         return f"{tenths // 10}.{tenths % 10} s"
-    seconds = (duration_ms + 500) // 1000
+    seconds = duration_ms // 1000
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60} s"
     return f"{seconds // 3600} h {seconds // 60 % 60} min"

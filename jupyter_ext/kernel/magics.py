@@ -15,7 +15,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import no_var_expand
 
 from ..client.discovery import take_kernel_server
-from ..client.terminal import CommandHandle, CommandResult, Terminal, raise_failure, view_slow_runs
+from ..client.handles import CommandHandle, CommandResult, raise_failure
+from ..client.terminal import Terminal, view_slow_runs
 from .display import mimebundle
 from .widgets import SHOW_AFTER_S, Parts
 
@@ -148,7 +149,12 @@ class TerminalMagics:
             handle = terminal.start(text)
             if options.proc:
                 self._names[options.proc] = handle
-            result = self._show(handle, options) if self._parts.is_kernel else self._print(handle, options)
+            try:
+                result = self._show(handle, options) if self._parts.is_kernel else self._print(handle, options)
+            except KeyboardInterrupt as error:
+                stopped = f"KeyboardInterrupt: {handle.result.headline}: stopped{handle.result.still_running}"
+                error._render_traceback_ = lambda: [stopped]  # type: ignore[attr-defined]  # IPython asks for it
+                raise
         except _REFUSALS as error:
             # What the host or the client refused, without a traceback of our own lines.
             raise UsageError(str(error)) from None
@@ -156,7 +162,7 @@ class TerminalMagics:
             raise_failure(result)
 
     def _show(self, handle: CommandHandle, options: Options) -> CommandResult | None:
-        part = self._parts.add(handle)
+        part = self._parts.add(handle, is_waited_for=not options.bg)
         if options.bg:
             part.show()
             return None
@@ -201,7 +207,7 @@ def load(shell: InteractiveShell) -> None:
     bundles = shell.display_formatter.mimebundle_formatter
     bundles.for_type(CommandResult, lambda result, include=None, exclude=None: _result_bundle(result))
     if parts.is_kernel:
-        view_slow_runs(lambda handle: parts.add(handle).show())
+        view_slow_runs(lambda handle: parts.add(handle, is_waited_for=False).show())
 
 
 def _result_bundle(result: CommandResult) -> dict[str, Any]:

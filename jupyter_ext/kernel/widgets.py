@@ -23,8 +23,8 @@ from traitlets import Bool, Unicode
 
 from .._version import __version__
 from ..client.client import Rejected
+from ..client.handles import CommandHandle
 from ..client.runs import Run
-from ..client.terminal import CommandHandle
 from ..protocol.messages import ActionEnvelope, MalformedAction, ProtocolError, decode_action, encode, to_builtins
 from ..protocol.terminal import (
     SignalParams,
@@ -100,6 +100,7 @@ class Feed:
         self._waiting: list[ActionEnvelope] = []
         self._waiting_chars = 0
         self._is_behind = False
+        self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._last_sent = float("-inf")
 
@@ -128,8 +129,14 @@ class Feed:
         if self._is_behind:
             self._waiting.clear()
 
+    def close(self) -> None:
+        """Send nothing more: the bundle takes the live view's place. Any thread."""
+        self._is_closed = True
+
     def _flush(self) -> None:
         self._timer = None
+        if self._is_closed:
+            return
         if self._is_behind:
             self.snapshot()
             return
@@ -182,9 +189,10 @@ class CommandPart:
         handle: the run.
         cell_id: the cell that shows it.
         has_page: whether there is a page to show a live view.
+        is_waited_for: whether the cell waits for it, and says `finish`; else it finishes by itself.
     """
 
-    def __init__(self, parts: Parts, handle: CommandHandle, *, cell_id: str, has_page: bool) -> None:
+    def __init__(self, parts: Parts, handle: CommandHandle, *, cell_id: str, has_page: bool, is_waited_for: bool) -> None:
         self.handle = handle
         self.display_id = uuid.uuid4().hex
         self.widget: CommandWidget | None = None
@@ -194,6 +202,7 @@ class CommandPart:
         self._run = handle.run
         self._cell_id = cell_id
         self._has_page = has_page
+        self._is_waited_for = is_waited_for
         self._lock = threading.Lock()
         self._feed: Feed | None = None
         self._updates = 0
@@ -218,7 +227,7 @@ class CommandPart:
     def _show_widget(self) -> None:
         widget = self.widget = CommandWidget(
             terminal=self._run.uri,
-            title=self.handle.terminal.name,
+            title=self.handle.terminal,
             cell_id=self._cell_id,
             display_id=self.display_id,
             run_id=self._run.run_id,
@@ -243,7 +252,7 @@ class CommandPart:
 
     def _run_changed(self, run: Run, envelope: ActionEnvelope | None) -> None:
         if run.is_over:
-            if self._has_page or self._parts.is_cell_running:
+            if not self._is_waited_for and (self._has_page or self._parts.is_cell_running):
                 self.finish()
         elif self._feed is not None:
             self._feed.changed(run, envelope)
@@ -275,6 +284,8 @@ class CommandPart:
             self.is_shown = self._run.is_shown = True
             self.is_final = self._run.is_over
             widget = self.widget
+            if self._feed is not None and self.is_final:
+                self._feed.close()
         if widget is not None and self.is_final:
             widget.frame({"method": "bundle", "mimebundle": bundle})
             widget.ended = True
@@ -285,7 +296,7 @@ class CommandPart:
             self._publish(self._bundle(), update=True)
 
     def _bundle(self) -> dict[str, Any]:
-        return mimebundle(self._run.bundle(self.handle.terminal.name))
+        return mimebundle(self._run.bundle(self.handle.terminal))
 
     def _publish(self, data: dict[str, Any], *, update: bool) -> None:
         self._parts.publish(data, self.display_id, update=update)
@@ -361,7 +372,7 @@ class Parts:
         """Whether the shell is a kernel's, which can show more than text."""
         return getattr(self._shell, "kernel", None) is not None
 
-    def add(self, handle: CommandHandle) -> CommandPart:
+    def add(self, handle: CommandHandle, *, is_waited_for: bool) -> CommandPart:
         """A part for a run, not shown yet. The thread that runs the cell."""
         parent = self._shell.kernel.get_parent("shell") or {}  # type: ignore[attr-defined]  # a kernel's shell has one
         part = CommandPart(
@@ -370,6 +381,7 @@ class Parts:
             cell_id=str(parent.get("metadata", {}).get("cellId", "")),
             # A front end that can be asked is one that can show a live view; a batch run says no.
             has_page=bool(parent.get("content", {}).get("allow_stdin")),
+            is_waited_for=is_waited_for,
         )
         with self._lock:
             self._open.append(part)

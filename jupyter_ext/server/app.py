@@ -12,6 +12,7 @@ import secrets
 from typing import Any
 
 from jupyter_server.extension.application import ExtensionApp
+from jupyter_server.serverapp import ServerApp
 from traitlets import Enum
 
 from ..host.terminals import TerminalHost
@@ -65,6 +66,12 @@ class AgentHostApp(ExtensionApp):
     host: TerminalHost | None = None
 
     @property
+    def server(self) -> ServerApp:
+        """The server that has loaded us."""
+        assert self.serverapp is not None
+        return self.serverapp
+
+    @property
     def is_disabled(self) -> bool:
         """Whether the environment says to host nothing."""
         return os.environ.get("JUPYTER_AHP_DISABLE") == "1"
@@ -75,10 +82,10 @@ class AgentHostApp(ExtensionApp):
             self.log.info("JUPYTER_AHP_DISABLE is set: no terminals are hosted")
             return
         self.host = TerminalHost(parent=self)
-        if not self.serverapp.terminals_enabled:
+        if not self.server.terminals_enabled:
             self.host.enabled = False
         if not self.host.start_folder:
-            self.host.start_folder = self.serverapp.root_dir
+            self.host.start_folder = self.server.root_dir
         self.tokens = KernelTokens()
         self._tell_kernels()
 
@@ -104,7 +111,7 @@ class AgentHostApp(ExtensionApp):
 
         It wraps ``pre_start_kernel`` on the kernel manager's instance, which also sees restarts and kernels without a session.
         """
-        manager = self.serverapp.kernel_manager
+        manager: Any = self.server.kernel_manager
         original = getattr(manager, "pre_start_kernel", None)
         if original is None:  # a gateway: its kernels are started elsewhere
             return
@@ -123,7 +130,7 @@ class AgentHostApp(ExtensionApp):
 
     def _kernel_url(self) -> str:
         """The URL by which a kernel on this machine reaches this server; its port is final only once it listens."""
-        server = self.serverapp
+        server = self.server
         if server.sock:
             return "http+unix://" + str(server.sock).replace("/", "%2F") + str(server.base_url)
         ip = "127.0.0.1" if server.ip in ("", "*", "0.0.0.0", "::", "localhost") else server.ip

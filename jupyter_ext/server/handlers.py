@@ -27,7 +27,7 @@ BURST_BYTES = 2 << 10
 """Output up to this in one interval goes out at once: the echo of a key is never held back."""
 
 
-class _AhpSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):  # type: ignore[misc]  # the mixin is untyped
+class _AhpSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
     """One AHP conversation over a WebSocket."""
 
     role: Role
@@ -106,9 +106,9 @@ class AhpWebSocketHandler(_AhpSocket):
     role: Role = "person"
     title = "a client"
 
-    @ws_authenticated  # type: ignore[untyped-decorator]
-    @authorized(action="execute", resource="terminals")  # type: ignore[untyped-decorator]
-    async def get(self, *args: Any, **kwargs: Any) -> None:
+    @ws_authenticated
+    @authorized(action="execute", resource="terminals")  # type: ignore[untyped-decorator]  # as Jupyter Server has it
+    async def get(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]  # what that decorator makes of it
         """Upgrade the connection."""
         await super().get(*args, **kwargs)
 
@@ -126,9 +126,10 @@ class AhpKernelHandler(_AhpSocket):
         super().initialize(host, users)
         self.tokens = tokens
 
-    @allow_unauthenticated  # type: ignore[untyped-decorator]  # by its own token instead
-    async def get(self, kernel_id: str) -> None:
+    @allow_unauthenticated  # by its own token instead
+    async def get(self, *args: Any, **kwargs: Any) -> None:
         """Upgrade the connection."""
+        (kernel_id,) = args
         if "Origin" in self.request.headers:
             raise web.HTTPError(403, "this route is not for browsers")
         token = self.request.headers.get(KERNEL_TOKEN_HEADER, "")

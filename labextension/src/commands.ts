@@ -6,8 +6,12 @@ import { detailsOf, holderOf } from './describe';
 import type { SignalResult, Survivor, TerminalClaim, TerminalInfo } from './protocol.generated';
 import { hasExited } from './reducers';
 
-/** End a terminal, after asking if something would be lost, and name what goes on all the same. */
-export async function closeTerminal(connection: ClientConnection, info: TerminalInfo): Promise<void> {
+/**
+ * End a terminal, after asking if something would be lost, and name what goes on all the same.
+ *
+ * @returns Whether it was closed.
+ */
+export async function closeTerminal(connection: ClientConnection, info: TerminalInfo): Promise<boolean> {
   const { running } = detailsOf(info) ?? {};
   const holder = holderOf(info, connection.clientId);
   const reasons = [
@@ -21,13 +25,13 @@ export async function closeTerminal(connection: ClientConnection, info: Terminal
       buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: 'Close Terminal' })]
     });
     if (!button.accept) {
-      return;
+      return false;
     }
   }
   if (holder.role === 'kernel' && !hasExited(info)) {
     takeOver(connection, info.resource);
   }
-  await attempt(`${info.title} was not closed`, async () => {
+  return attempt(`${info.title} was not closed`, async () => {
     const { survivors } = await connection.request<SignalResult>('x-terminal/close', { channel: info.resource });
     if (survivors.length > 0) {
       await showDialog({
@@ -91,10 +95,12 @@ function survivorsText(survivors: readonly Survivor[]): string {
   return survivors.map(({ pid, name }) => `${name} (${pid})`).join(', ');
 }
 
-async function attempt(failure: string, action: () => Promise<void>): Promise<void> {
+async function attempt(failure: string, action: () => Promise<void>): Promise<boolean> {
   try {
     await action();
+    return true;
   } catch (error) {
     await showErrorMessage(failure, (error as Error).message);
+    return false;
   }
 }

@@ -51,7 +51,7 @@ const terminalsPlugin: JupyterFrontEndPlugin<void> = {
     const { serverSettings } = serviceManager;
     const tracker = new WidgetTracker<TerminalView>({ namespace: 'jupyter-ahp' });
     const connection = new ClientConnection({
-      clientInfo: { name: pkg.name, version: pkg.version, title: 'JupyterLab' },
+      clientInfo: { name: pkg.name, version: pkg.version, title: app.name },
       link: serverLink(serverSettings),
       renewClientId: newClientId
     });
@@ -59,7 +59,7 @@ const terminalsPlugin: JupyterFrontEndPlugin<void> = {
     const panel = new TerminalsPanel({ connection, commands, ids, turnedOff });
 
     connection.rejected.connect((_, { uri, reason }) => {
-      const view = tracker.find(candidate => candidate.uri === uri);
+      const view = views.get(uri);
       if (view) {
         view.notify(`Not accepted: ${reason}`);
       } else {
@@ -67,32 +67,34 @@ const terminalsPlugin: JupyterFrontEndPlugin<void> = {
       }
     });
 
-    /** The terminal a command is meant for: named, right-clicked, in front, or chosen in the panel. */
+    // The row that was right-clicked, until its menu is done: a menu closes before it runs its command.
+    let clickedUri: string | undefined;
+    panel.node.addEventListener('contextmenu', event => (clickedUri = TerminalsPanel.uriAt(event.target as Element)));
+    app.contextMenu.menu.aboutToClose.connect(() => setTimeout(() => (clickedUri = undefined)));
+
+    /** The terminal a command is meant for: named, right-clicked, chosen in the panel, or in front. */
     const targetOf = (args: ReadonlyPartialJSONObject): TerminalInfo | undefined => {
-      const clicked = app.contextMenuHitTest(node => TerminalsPanel.uriAt(node) !== undefined);
+      const named = (args.uri as string | undefined) ?? clickedUri;
       const isInPanel = panel.node.contains(document.activeElement);
-      const uri =
-        (args.uri as string | undefined) ??
-        (clicked && TerminalsPanel.uriAt(clicked)) ??
-        (isInPanel ? panel.currentUri : (tracker.currentWidget?.uri ?? panel.currentUri));
+      const uri = named ?? (isInPanel ? panel.currentUri : (tracker.currentWidget?.uri ?? panel.currentUri));
       return panel.terminals.find(info => info.resource === uri);
     };
 
+    // The user's own terminal settings: font, theme, scrollback; none where Lab's terminals are disabled.
+    const terminalSettings = settings?.load('@jupyterlab/terminal-extension:plugin').catch(() => undefined);
+
+    const views = new Map<string, TerminalView>();
     const show = async (uri: string, creation?: TerminalView.IOptions['creation']): Promise<TerminalView> => {
-      const known = tracker.find(view => view.uri === uri);
-      if (known) {
-        if (!known.isGone) {
-          app.shell.activateById(known.id);
-          return known;
-        }
-        known.dispose(); // its name is in use again
+      const terminalOptions = ((await terminalSettings)?.composite ?? {}) as Partial<ITerminal.IOptions>;
+      const known = views.get(uri);
+      if (known && !known.isGone) {
+        app.shell.activateById(known.id);
+        return known;
       }
-      // The user's own terminal settings: font, theme, scrollback.
-      const terminalOptions = await settings
-        ?.load('@jupyterlab/terminal-extension:plugin')
-        .then(plugin => plugin.composite as Partial<ITerminal.IOptions>)
-        .catch(() => undefined);
-      const view = new TerminalView({ uri, connection, serverSettings, terminalOptions: terminalOptions ?? {}, creation });
+      known?.dispose(); // its name may be in use again
+      const view = new TerminalView({ uri, connection, serverSettings, terminalOptions, creation });
+      views.set(uri, view);
+      view.disposed.connect(() => views.get(uri) === view && views.delete(uri));
       // Notebook 7 has one main widget per page and ignores further ones.
       app.shell.add(view, labShell ? 'main' : 'down', { type: 'Terminal' });
       app.shell.activateById(view.id);
@@ -102,7 +104,7 @@ const terminalsPlugin: JupyterFrontEndPlugin<void> = {
         view.dispose();
         throw error;
       }
-      if (labShell?.currentWidget === view) {
+      if (view.isVisible && (!labShell || labShell.currentWidget === view)) {
         view.activate(); // at the first time its terminal was not there yet to take the focus
       }
       void tracker.add(view);
@@ -172,7 +174,17 @@ const terminalsPlugin: JupyterFrontEndPlugin<void> = {
       },
       describedBy: { args: { type: 'object', properties: { uri: { type: 'string', description: "The terminal's URI" } } } }
     });
-    addForTarget(ids.close, 'Close Terminal…', info => info !== undefined, info => closeTerminal(connection, info));
+    addForTarget(
+      ids.close,
+      'Close Terminal…',
+      info => info !== undefined,
+      async info => {
+        const view = views.get(info.resource);
+        if (await closeTerminal(connection, info)) {
+          view?.dispose();
+        }
+      }
+    );
     addForTarget(
       ids.interrupt,
       'Interrupt Command',
@@ -204,8 +216,9 @@ const terminalsPlugin: JupyterFrontEndPlugin<void> = {
       app.contextMenu.addItem({ command, selector: '.jp-AhpPanel-row', rank });
       palette?.addItem({ command, category: CATEGORY });
     });
-    [ids.copy, ids.paste, ...forTarget.slice(1)].forEach((command, rank) =>
-      app.contextMenu.addItem({ command, selector: '.jp-AhpTerminal', rank })
+    // Before Lab's own items, whose ranks begin at 1.
+    [ids.copy, ids.paste, ...forTarget.slice(1)].forEach((command, index) =>
+      app.contextMenu.addItem({ command, selector: '.jp-AhpTerminal .jp-Terminal', rank: index / 10 })
     );
     palette?.addItem({ command: ids.createNew, category: CATEGORY, args: { isPalette: true } });
     launcher?.add({ command: ids.createNew, category: 'Other', rank: 1 });

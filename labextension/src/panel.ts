@@ -201,9 +201,9 @@ export namespace TerminalsPanel {
     readonly turnedOff: boolean;
   }
 
-  /** The terminal that a node of the panel belongs to. */
-  export function uriAt(node: HTMLElement): string | undefined {
-    return node.dataset.ahpTerminal;
+  /** The terminal whose row a node of the panel lies in. */
+  export function uriAt(node: Element): string | undefined {
+    return node.closest<HTMLElement>('[data-ahp-terminal]')?.dataset.ahpTerminal;
   }
 }
 

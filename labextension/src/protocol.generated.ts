@@ -80,8 +80,8 @@ export interface TerminalDetails {
   readonly secret?: SecretRequest;
   /** Unix time in ms at which it would be culled. */
   readonly cullAt?: number;
-  /** Run id's clearing of a typed line: its length in characters. */
-  readonly discardedTyped?: number;
+  /** True once a run has cleared a line that was typed. */
+  readonly discardedTyped?: boolean;
 }
 
 /** Who submitted a command. */

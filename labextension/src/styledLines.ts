@@ -19,6 +19,9 @@ const STYLE_COST = 80;
 const MAX_NUMBER = 0x7fffffff;
 const MAX_CACHED = 1024;
 
+// eslint-disable-next-line no-control-regex
+const SGR = /\x1b\[([0-;]*)m/g;
+
 // --- text ------------------------------------------------------------------------------------------------------------------
 
 const encoder = new TextEncoder();
@@ -60,11 +63,12 @@ export function formatBytes(count: number): string {
   }
   let value = count / 1000;
   let unit = 'kB';
-  for (unit of ['kB', 'MB', 'GB']) {
-    if (value < 999.5 || unit === 'GB') {
+  for (const larger of ['MB', 'GB']) {
+    if (value < 999.5) {
       break;
     }
     value /= 1000;
+    unit = larger;
   }
   return value < 9.95 ? `${(Math.floor(value * 10 + 0.5) / 10).toFixed(1)} ${unit}` : `${Math.floor(value + 0.5)} ${unit}`;
 }
@@ -321,8 +325,9 @@ export class LogicalLine {
       this._countCut(cut);
     }
     const keptBytes = [...this._head, ...this._tail].reduce((sum, [text]) => sum + utf8Length(text), 0);
+    const noun = this._cutChars === 1 ? 'character' : 'characters';
     const mark: Run[] =
-      this._cutChars > 0 ? [[` … ${formatCount(this._cutChars)} characters left out … `, { dim: true }]] : [];
+      this._cutChars > 0 ? [[` … ${formatCount(this._cutChars)} ${noun} left out … `, { dim: true }]] : [];
     return [merged([...this._head, ...mark, ...this._tail]), keptBytes, this._cutBytes];
   }
 
@@ -401,9 +406,84 @@ export class KeptLines {
     while (this.tail.length > 0 && (this.tail.length > this._tailLines || this._tailCost > this._budget)) {
       const first = this.tail.shift()!;
       this._tailCost -= first.cost;
-      this.omittedLines++;
-      this.omittedBytes += first.size;
+      this._omit(1, first.size);
     }
+  }
+
+  /**
+   * Append the lines of a text, in which SGR sequences may stand.
+   *
+   * @param text the lines; the last one ends with the text.
+   * @param separator what ends each of the others.
+   * @param pen the style that it begins with.
+   * @returns the style that it ends with.
+   */
+  addAll(text: string, separator: string, maxChars: number, pen: Style): Style {
+    let start = 0;
+    while (this._isHeadOpen && start <= text.length) {
+      const found = text.indexOf(separator, start);
+      const end = found < 0 ? text.length : found;
+      pen = this._addText(text.slice(start, end), maxChars, pen);
+      start = end + separator.length;
+    }
+    if (start > text.length) {
+      return pen;
+    }
+    let tailStart = text.length + separator.length;
+    for (let lines = 0; lines < this._tailLines && tailStart > start; lines++) {
+      const found = tailStart - separator.length > start ? text.lastIndexOf(separator, tailStart - separator.length - 1) : -1;
+      tailStart = found < start ? start : found + separator.length;
+    }
+    if (tailStart > start) {
+      this.tail.forEach(({ size }) => this._omit(1, size));
+      this.tail = [];
+      this._tailCost = 0;
+      pen = this._omitText(text.slice(start, tailStart - separator.length), separator, pen);
+    }
+    if (tailStart <= text.length) {
+      for (const line of text.slice(tailStart).split(separator)) {
+        pen = this._addText(line, maxChars, pen);
+      }
+    }
+    return pen;
+  }
+
+  private _omitText(text: string, separator: string, pen: Style): Style {
+    if (text.includes('\x1b')) {
+      const reset = Math.max(text.lastIndexOf('\x1b[m'), text.lastIndexOf('\x1b[0m'));
+      if (reset >= 0) {
+        pen = linked(null, pen?.href);
+      }
+      for (const [, params] of text.slice(Math.max(0, reset)).matchAll(SGR)) {
+        pen = sgr(pen, params);
+      }
+      text = text.replace(SGR, '');
+    }
+    const count = text.split(separator).length - 1;
+    this._omit(count + 1, utf8Length(text) - count * (separator.length - 1) + 1);
+    return pen;
+  }
+
+  private _addText(text: string, maxChars: number, pen: Style): Style {
+    if (pen === null && text.length <= maxChars && !text.includes('\x1b')) {
+      this.add(text ? [[text, null]] : [], utf8Length(text));
+      return pen;
+    }
+    const line = new LogicalLine(maxChars);
+    text.split(SGR).forEach((part, index) => {
+      if (index % 2 === 1) {
+        pen = sgr(pen, part);
+      } else {
+        line.add(part, pen);
+      }
+    });
+    this.add(...line.finish());
+    return pen;
+  }
+
+  private _omit(lines: number, sizeBytes: number): void {
+    this.omittedLines += lines;
+    this.omittedBytes += sizeBytes;
   }
 
   head!: Line[];

@@ -26,6 +26,9 @@ const MAX_INPUT_BYTES = 512 * 1024;
 /** More unparsed output than this and the view goes on from the state: xterm drops at 50 MB, and a reader wants the end. */
 const MAX_UNPARSED_CHARS = 8_000_000;
 
+/** xterm lets the page breathe between writes, and parses each in one go: about 3 ms for so much. */
+const SLICE_CHARS = 32 * 1024;
+
 /** Input so shortly after a key or a paste came from a person, and not from xterm answering a program. */
 const TYPED_WITHIN_MS = 100;
 
@@ -51,6 +54,14 @@ export async function xtermOf(widget: Terminal): Promise<Xterm | null> {
   await widget.ready;
   const term = (widget as unknown as { _term?: Xterm })._term;
   return term && typeof term.registerMarker === 'function' && typeof term.resize === 'function' ? term : null;
+}
+
+function writeInSlices(term: Xterm, text: string, onParsed: () => void): void {
+  let start = 0;
+  for (; start + SLICE_CHARS < text.length; start += SLICE_CHARS) {
+    term.write(text.slice(start, start + SLICE_CHARS));
+  }
+  term.write(text.slice(start), onParsed);
 }
 
 /** The connection that Lab's widget is given: a pipe between it and the view. */
@@ -258,6 +269,7 @@ export class TerminalView extends MainAreaWidget<Terminal> {
     this._subscription.changed.connect(this._onChanged, this);
     this._subscription.statusChanged.connect(this._update, this);
     this._pipe.connect();
+    this._setTitle(nameOf(uri), ''); // Lab's widget has just given itself another
     this._replay();
     this._update();
   }
@@ -384,7 +396,7 @@ export class TerminalView extends MainAreaWidget<Terminal> {
     }
     this._fit();
     this._replaying += 1;
-    this._xterm.write(text, () => {
+    writeInSlices(this._xterm, text, () => {
       this._replaying -= 1;
       this._follow();
     });
@@ -400,7 +412,7 @@ export class TerminalView extends MainAreaWidget<Terminal> {
     }
     this._unparsed += data.length;
     this._isBehind = this._unparsed > MAX_UNPARSED_CHARS;
-    this._xterm.write(data, () => {
+    writeInSlices(this._xterm, data, () => {
       this._unparsed -= data.length;
       if (this._isBehind && this._unparsed === 0) {
         this._replay();
@@ -411,7 +423,7 @@ export class TerminalView extends MainAreaWidget<Terminal> {
 
   /** Keep the cursor in sight where the holder's screen is larger than this view, until its reader scrolls away. */
   private _follow(): void {
-    if (this._isFollowing && !this._isCursorShown) {
+    if (this.hasClass('jp-mod-watching') && this._isFollowing && !this._isCursorShown) {
       const { node } = this.content;
       node.scrollTop = Math.max(0, this._cursorEnd - node.clientHeight);
     }

@@ -17,7 +17,7 @@ import { type ICodeCellModel, isCodeCellModel } from '@jupyterlab/cells';
 import type { IMimeBundle, IOutput } from '@jupyterlab/nbformat';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import type { JSONObject } from '@lumino/coreutils';
-import { Widget } from '@lumino/widgets';
+import { PanelLayout } from '@lumino/widgets';
 import pkg from '../package.json';
 import { CommandView } from './commandView';
 import { CommSubscription, type KernelMessage } from './commSubscription';
@@ -146,12 +146,10 @@ export class CommandWidgetView extends DOMWidgetView {
   render(): void {
     const model = this.model as CommandModel;
     this.el.classList.add('jp-AhpWidget');
-    void this.displayed.then(() => {
-      const view = new CommandView({ subscription: model.subscription, onInterrupt: () => model.interrupt() });
-      Widget.attach(view, this.el as HTMLElement);
-      this.once('remove', () => view.dispose());
-      model.request(this.cid);
-    });
+    const layout = new PanelLayout();
+    layout.addWidget(new CommandView({ subscription: model.subscription, onInterrupt: () => model.interrupt() }));
+    this.luminoWidget.layout = layout;
+    void this.displayed.then(() => model.request(this.cid));
   }
 }
 

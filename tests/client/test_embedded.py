@@ -12,7 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_ext.client.terminal import CommandError, Terminal, terminals
+from jupyter_ext.client.handles import CommandError
+from jupyter_ext.client.terminal import Terminal, terminals
 
 pytestmark = [
     pytest.mark.usefixtures("no_server"),

@@ -320,6 +320,16 @@ def test_who_submitted_the_command_may_signal_it(state):
     assert state.refusal(submitter, channel, "input") is not None
 
 
+def test_who_may_take_the_claim_may_signal_without_taking_it(state):
+    person, kernel = client(state, "p"), client(state, "k", role="kernel")
+    held = channel_held_by(state, "k", busy=True)
+    assert state.refusal(person, held, "signal") is None
+    assert state.refusal(person, held, "input") == "held by title of k"
+    state.remove_terminal(held.uri)
+    held = channel_held_by(state, "p", busy=True)
+    assert state.refusal(kernel, held, "signal") == "held by title of p"
+
+
 def test_anybody_may_dispose_what_has_exited_or_whose_holder_has_gone(state):
     client(state, "c1")
     other = client(state, "c2")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import psutil
 import pytest
 import pytest_asyncio
 
@@ -198,15 +199,23 @@ def test_the_folder_is_made_in_the_users_runtime_folder_where_there_is_one(
 
 
 def test_the_environment_is_the_users_without_the_servers_secrets_and_its_own_terminal() -> None:
-    kept = {"HOME": "/h", "PATH": "/bin", "JUPYTERHUB_USER": "u", "JUPYTER_CONFIG_DIR": "/c", "GITHUB_TOKEN": "t", "LANG": "C",
-            "JUPYTERHUB_SERVICE_PREFIX": "/user/u/", "PROMPT_COMMAND": "x", "ZDOTDIR": "/z", "ENV": "e", "BASH_ENV": "b",
-            "XDG_DATA_DIRS": "d", "PAGER": "cat", "MPLBACKEND": "agg", "LC_ALL": "C", "PYTHONPATH": "/p", "TERMINFO": "/t"}  # fmt: skip
-    dropped = ["JUPYTER_TOKEN", "JPY_API_TOKEN", "JPY_SESSION_NAME", "JUPYTERHUB_API_TOKEN", "JUPYTERHUB_CRYPT_KEY",
-               "JUPYTERHUB_COOKIE_SECRET", "CONFIGPROXY_AUTH_TOKEN", "JUPYTER_AHP_TOKEN", "JUPYTER_AHP_URL", "JUPYTER_AHP_KERNEL_ID",
-               "JUPYTER_AHP_KERNEL_TOKEN", "JUPYTER_SERVER_URL", "JUPYTER_SERVER_ROOT", "COLUMNS", "LINES", "SHLVL", "_", "TMUX",
-               "TMUX_PANE", "VTE_VERSION", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "VSCODE_INJECTION", "INSIDE_EMACS"]  # fmt: skip
-    env = child_environment({**kept, **dict.fromkeys(dropped, "1"), "TERM": "dumb"}, uri="ahp-terminal:/a")
-    assert env == {**kept, "TERM": "xterm-256color", "COLORTERM": "truecolor", "JUPYTER_AHP_TERMINAL": "ahp-terminal:/a"}
+    kept = (
+        "HOME PATH LANG LC_ALL GITHUB_TOKEN JUPYTERHUB_USER JUPYTERHUB_SERVICE_PREFIX JUPYTER_CONFIG_DIR PROMPT_COMMAND ZDOTDIR "
+        "ENV BASH_ENV XDG_DATA_DIRS PAGER MPLBACKEND PYTHONPATH TERMINFO VIRTUAL_ENV"
+    )
+    dropped = (
+        "JUPYTER_TOKEN JPY_API_TOKEN JPY_SESSION_NAME JUPYTERHUB_API_TOKEN JUPYTERHUB_CRYPT_KEY JUPYTERHUB_COOKIE_SECRET "
+        "CONFIGPROXY_AUTH_TOKEN JUPYTER_AHP_TOKEN JUPYTER_AHP_URL JUPYTER_AHP_KERNEL_ID JUPYTER_AHP_KERNEL_TOKEN "
+        "JUPYTER_SERVER_URL JUPYTER_SERVER_ROOT COLUMNS LINES SHLVL _ TMUX TMUX_PANE VTE_VERSION TERM_PROGRAM "
+        "TERM_PROGRAM_VERSION VSCODE_INJECTION INSIDE_EMACS"
+    )
+    parent = dict.fromkeys(f"{kept} {dropped}".split(), "cat") | {"TERM": "dumb", "COLORTERM": "no"}
+    assert child_environment(parent, uri="ahp-terminal:/a") == {
+        **dict.fromkeys(kept.split(), "cat"),
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "JUPYTER_AHP_TERMINAL": "ahp-terminal:/a",
+    }
 
 
 def test_a_terminal_of_a_kernel_does_not_inherit_what_is_for_cells() -> None:
@@ -237,7 +246,9 @@ class Command:
 class Shell:
     """A real shell in a real pty, and what the parser and the detector make of it."""
 
-    def __init__(self, env: dict[str, str], *, shell: str = "bash", login: bool = False, cwd: str, parent: str | None = None) -> None:
+    def __init__(
+        self, env: dict[str, str], *, shell: str = "bash", login: bool = False, cwd: str, parent: str | None = None
+    ) -> None:
         self.nonce = secrets.token_hex(16)
         self.parser = ShellIntegrationParser(self.nonce)
         self.detector = CommandDetector(hostname="myhost", initial_title="sh")
@@ -329,6 +340,24 @@ class Shell:
             await self.ready()
         return self.commands[before:]
 
+    async def runs(self, name: str) -> None:
+        """Wait until a program of that name is in the foreground; before it, what is typed may reach a shell that starts it."""
+
+        async def wait() -> None:
+            while psutil.Process(os.tcgetpgrp(self.transport.fd)).name() != name:
+                await asyncio.sleep(0.01)
+
+        await asyncio.wait_for(wait(), DEADLINE_S)
+
+    async def waits(self) -> None:
+        """Wait until the shell sleeps in its read: a Ctrl-C that finds bash on the way there takes effect at the next key."""
+
+        async def wait() -> None:
+            while psutil.Process(self.transport.pid).status() != psutil.STATUS_SLEEPING:
+                await asyncio.sleep(0.01)
+
+        await asyncio.wait_for(wait(), DEADLINE_S)
+
     async def finished(self, count: int) -> list[Command]:
         await self.until(lambda: len(self.commands) >= count and all(command.code != "open" for command in self.commands))
         return self.commands
@@ -352,7 +381,9 @@ def home(tmp_path: Path) -> Path:
 async def start(home: Path, tmp_path: Path) -> AsyncIterator[Start]:
     made: list[Shell] = []
 
-    def launch(rc: str = "", *, prompt: str = "PS1='P> '; HISTCONTROL=", env: dict[str, str] | None = None, **options: Any) -> Shell:
+    def launch(
+        rc: str = "", *, prompt: str = "PS1='P> '; HISTCONTROL=", env: dict[str, str] | None = None, **options: Any
+    ) -> Shell:
         (home / ".bashrc").write_text(f"{prompt}\n{rc}\n")
         base = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8", "TMPDIR": str(tmp_path), **(env or {})}
         made.append(Shell(child_environment(base, uri="ahp-terminal:/k"), cwd=str(home), **options))
@@ -366,9 +397,6 @@ async def start(home: Path, tmp_path: Path) -> AsyncIterator[Start]:
             os.kill(shell.transport.pid, signal.SIGKILL)
         shell.transport.close()
         await shell.exit()
-
-
-pytestmark = pytest.mark.filterwarnings("error")
 
 
 @real_bash
@@ -387,9 +415,7 @@ async def test_k102_ctrl_c_ends_a_command(start: Start) -> None:
     shell = start()
     await shell.ready()
     shell.type("sleep 30\r")
-    await shell.until(lambda: len(shell.commands) == 1)
-    while os.tcgetpgrp(shell.transport.fd) == shell.transport.pid:
-        await asyncio.sleep(0)
+    await shell.runs("sleep")
     shell.type("\x03")
     await shell.ready()
     assert shell.commands == [("sleep 30", 130)]
@@ -409,12 +435,12 @@ async def test_k104_k105_blanks_and_comments_are_no_commands(start: Start) -> No
 async def test_k107_ctrl_c_at_the_prompt_is_no_command(start: Start) -> None:
     shell = start()
     await shell.ready()
-    shell.type("\x03")
-    await shell.ready()
-    shell.type("ech")
-    await shell.until(lambda: shell.text.endswith("ech"))
-    shell.type("\x03")
-    await shell.ready()
+    for text in ("", "ech"):
+        shell.type(text)
+        await shell.until(lambda: shell.text.endswith(f"P> {text}"))  # noqa: B023
+        await shell.waits()
+        shell.type("\x03")
+        await shell.ready()
     assert shell.commands == []
     assert await shell.run("true") == [("true", 0)]
 
@@ -489,7 +515,7 @@ async def test_k120_an_expansion_of_the_history_shows_what_runs(start: Start) ->
     await shell.ready()
     assert await shell.run("echo x1", "!!") == [("echo x1", 0), ("echo x1", 0)]
     assert shell.commands[1].output == "x1\r\n"
-    assert shell.loose.rstrip("\x1b[?2004hP> ").endswith("echo x1\r\n")
+    assert "P> !!\r\n\x1b[?2004l\recho x1\r\n" in shell.loose
 
 
 @real_bash
@@ -546,7 +572,7 @@ async def test_k130_the_users_prompt_commands_see_the_status_and_the_pipes(start
 @real_bash
 @pytest.mark.asyncio
 async def test_k130_each_prompt_command_sees_the_status(start: Start) -> None:
-    shell = start("rec() { R+=\"[$? ${PIPESTATUS[*]}]\"; }; PROMPT_COMMAND=(true rec)")
+    shell = start('rec() { R+="[$? ${PIPESTATUS[*]}]"; }; PROMPT_COMMAND=(true rec)')
     await shell.ready()
     await shell.run("R=; false | true | false")
     assert "[1 1 0 1]" in (await shell.run("echo $R"))[0].output
@@ -620,7 +646,11 @@ async def test_k141_unset_variables_may_be_errors(start: Start, where: str) -> N
 async def test_k142_a_shell_that_ends_on_errors_survives_our_hooks(start: Start) -> None:
     shell = start()
     await shell.ready()
-    assert (await shell.run("set -e", "! true", "false && true", "true"))[1:] == [("! true", 1), ("false && true", 1), ("true", 0)]
+    assert (await shell.run("set -e", "! true", "false && true", "true"))[1:] == [
+        ("! true", 1),
+        ("false && true", 1),
+        ("true", 0),
+    ]
 
 
 @real_bash
@@ -646,9 +676,9 @@ async def test_k145_posix_mode(start: Start) -> None:
 
 @real_bash
 @pytest.mark.asyncio
-async def test_k147_aliases_and_functions_of_our_words_do_not_matter(start: Start) -> None:
-    names = "builtin local printf print history typeset declare set shopt unset return eval read case if while for".split()
-    shell = start("".join(f"alias {name}='echo ALIAS-{name};'\n" for name in names))
+async def test_k147_aliases_of_our_words_do_not_matter(start: Start) -> None:
+    names = "builtin local printf print history typeset declare set shopt unset return eval read case if while for"
+    shell = start("".join(f"alias {name}='echo ALIAS-{name};'\n" for name in names.split()))
     await shell.ready()
     assert await shell.run("(exit 4)") == [("(exit 4)", 4)]
     assert "ALIAS" not in shell.text
@@ -660,8 +690,8 @@ async def test_k147_aliases_and_functions_of_our_words_do_not_matter(start: Star
 @real_bash
 @pytest.mark.asyncio
 async def test_k147_functions_of_our_words_do_not_matter(start: Start) -> None:
-    names = "local printf history declare set shopt unset return eval read".split()
-    shell = start("".join(f"{name}() {{ echo FUNCTION-{name}; }}\n" for name in names))
+    names = "local printf history declare set shopt unset return eval read"
+    shell = start("".join(f"{name}() {{ echo FUNCTION-{name}; }}\n" for name in names.split()))
     await shell.ready()
     assert await shell.run("(exit 4)") == [("(exit 4)", 4)]
     assert "FUNCTION" not in shell.text
@@ -707,9 +737,7 @@ async def test_k156_ctrl_z_stops_and_kill_ends(start: Start) -> None:
     shell = start()
     await shell.ready()
     shell.type("sleep 30\r")
-    await shell.until(lambda: len(shell.commands) == 1)
-    while os.tcgetpgrp(shell.transport.fd) == shell.transport.pid:
-        await asyncio.sleep(0)
+    await shell.runs("sleep")
     shell.type("\x1a")
     await shell.ready()
     assert await shell.run("kill %1") == [("kill %1", 0)]
@@ -835,18 +863,18 @@ async def test_k184_what_the_start_up_files_say_comes_before_the_detection(start
 @real_bash
 @pytest.mark.asyncio
 async def test_k185_a_prompt_that_is_built_anew_each_time_is_left_alone(start: Start) -> None:
-    rc = "build() { local s=$?; PS1=\"top\\n$s> \"; }; PROMPT_COMMAND=build"
+    rc = 'build() { local s=$?; PS1="top\\n$s> "; }; PROMPT_COMMAND=build'
     shell = start(rc)
     await shell.ready()
     await shell.run("false")
-    assert shell.loose.endswith("top\r\r\n1> ")
+    await shell.until(lambda: shell.loose.endswith("top\r\r\n1> "))
     assert (await shell.run('printf %s "$PS1"'))[0].output == "top\\n1> "
 
 
 @real_bash
 @pytest.mark.asyncio
 async def test_k188_a_second_load_changes_nothing(start: Start, home: Path) -> None:
-    shell = start("cp \"${BASH_SOURCE[1]}\" ~/copy")
+    shell = start('cp "${BASH_SOURCE[1]}" ~/copy')
     await shell.ready()
     await shell.run(". ~/copy")
     assert await shell.run("true") == [("true", 0)]
@@ -868,18 +896,50 @@ async def test_k189_without_a_place_for_its_file_a_plain_bash_starts(start: Star
 @pytest.mark.asyncio
 async def test_history_options_traps_and_prompt_are_those_of_a_shell_without_us(start: Start, home: Path, tmp_path: Path) -> None:
     probe = (
-        "{ set +o; shopt; trap; printf '%s\\n' \"$PS1\" \"${HISTCONTROL-unset}\" \"${HISTIGNORE-unset}\" \"$HISTFILE\" \"$-\"; "
+        '{ set +o; shopt; trap; printf \'%s\\n\' "$PS1" "${HISTCONTROL-unset}" "${HISTIGNORE-unset}" "$HISTFILE" "$-"; '
         "alias; stty -a; } >{}"
     )
     rc = "HISTCONTROL=ignoredups; trap 'echo bye' EXIT; alias ll='ls -l'; PS2='more> '"
     for name, options in (("with", {}), ("without", {"parent": str(tmp_path / "missing")})):
         shell = start(rc, **options)
         await shell.until(lambda: shell.text.endswith("P> "))  # noqa: B023
-        shell.type(probe.replace("{}", name, 1) .replace("} >{}", f"}} >{name}") + "\r")
+        shell.type(probe.replace("{}", name, 1).replace("} >{}", f"}} >{name}") + "\r")
         await shell.until(lambda: (home / name).exists() and shell.text.count("P> ") == 2)  # noqa: B023
         shell.type("exit\r")
         await shell.exit()
     assert (home / "with").read_text() == (home / "without").read_text()
+
+
+@real_bash
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "rc",
+    [
+        "shopt -u promptvars",
+        "set +o history",
+        "HISTIGNORE='*'",
+        "HISTSIZE=0",
+        "HISTCONTROL=ignoredups; HISTSIZE=0",
+        "HISTSIZE=2",
+        "HISTCONTROL=ignoreboth; HISTSIZE=1",
+    ],
+)
+async def test_lines_that_the_history_does_not_tell_are_known_from_the_input(start: Start, rc: str) -> None:
+    shell = start(rc)
+    await shell.ready()
+    lines = ["true", "true", "echo a; false", " false", "sh -c 'exit 4'", "true"]
+    assert await shell.run(*lines) == list(zip(lines, (0, 0, 1, 1, 4, 0), strict=True))
+
+
+@real_bash
+@pytest.mark.asyncio
+@pytest.mark.parametrize("rc", ["shopt -u cmdhist", "shopt -s lithist"])
+async def test_lines_of_one_command_are_joined_as_the_history_keeps_them(start: Start, rc: str) -> None:
+    shell = start(rc)
+    await shell.ready()
+    shell.type("for i in 1 2\rdo echo $i\rdone\r")
+    await shell.ready()
+    assert shell.commands == [("for i in 1 2\ndo echo $i\ndone", 0)]
 
 
 @pytest.mark.asyncio

@@ -124,14 +124,14 @@ async def test_the_child_leads_a_session_on_its_own_terminal_and_has_no_other_de
         child = spawn(
             python(
                 "import os; t = os.open('/dev/tty', os.O_RDWR); os.close(t); "
-                "print(os.getsid(0) == os.getpid() == os.getpgid(0) == os.tcgetpgrp(0), [os.ttyname(fd) for fd in (0, 1, 2)] == [os.ttyname(0)] * 3, "
+                "print(os.getsid(0) == os.getpid() == os.getpgid(0) == os.tcgetpgrp(0), len({*map(os.ttyname, range(3))}), "
                 "[fd for fd in range(3, 300) if os.path.exists(f'/dev/fd/{fd}') and os.path.islink(f'/proc/self/fd/{fd}')])"
             )
         )
         assert await child.exit() == 0
     finally:
         os.close(inherited)
-    assert bytes(child.output) == b"True True []\r\n"
+    assert bytes(child.output) == b"True 1 []\r\n"
 
 
 @pytest.mark.asyncio
@@ -229,8 +229,8 @@ async def test_a_failing_start_closes_the_pty(spawn: Spawn, monkeypatch: pytest.
     before = sorted(os.listdir("/dev/fd"))
     with pytest.raises(BlockingIOError, match="no more processes can be started"):
         spawn(["sh"])
+    monkeypatch.undo()
     with pytest.raises(OSError, match="Argument list too long"):
-        monkeypatch.undo()
         spawn(["sh", "x" * 10_000_000])
     assert sorted(os.listdir("/dev/fd")) == before
 

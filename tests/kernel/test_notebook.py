@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import queue
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import nbformat
 import pytest
+from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
@@ -60,7 +63,7 @@ def test_a_cell_leaves_one_bundle_without_a_widget_or_an_escape(run):
     assert "widgets" not in notebook.metadata
     assert "\\u001b" not in json.dumps(notebook)
     assert "red" in output.data["text/plain"]
-    assert "1%" not in output.data["text/plain"]
+    assert "\n 1%" not in output.data["text/plain"]
     (command,) = output.data[COMMAND_MIME]["commands"]
     assert (command["isComplete"], command["exitCode"]) == (True, 0)
     nbformat.validate(notebook)
@@ -112,7 +115,7 @@ def test_a_time_limit_is_an_error_and_keeps_what_was_printed(run):
     notebook = run("%%terminal --timeout 0.5\necho 1; sleep 60", "%terminal echo on", allow_errors=True)
     (bundle,) = bundles(notebook.cells[0])
     assert bundle["commands"][-1]["end"] == "timeout"
-    assert bundle["commands"][-1]["output"]["head"] == [[{"text": "1"}]]
+    assert bundle["commands"][-1]["output"]["head"][0] == [{"text": "1"}]
     assert notebook.cells[0].outputs[-1].ename == "CommandError"
     assert notebook.cells[1].outputs[-1].output_type == "display_data"
 
@@ -165,30 +168,165 @@ def test_a_large_output_stays_small_in_the_file(run):
     assert len(output["head"]) + len(output["tail"]) + output["omittedLines"] == 100_000
 
 
-def test_an_interrupt_stops_the_command_the_cell_and_the_rest(private_env, tmp_path):
-    from jupyter_client.manager import start_new_kernel
+# --- a kernel as a page has it -----------------------------------------------------------------------------------------------
 
-    manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
-    try:
-        client.execute_interactive(LOAD, timeout=60, allow_stdin=False)
-        client.execute_interactive("%%terminal\ncd /tmp; X=1", timeout=60, allow_stdin=False)
-        outputs: list[Any] = []
 
-        def interrupt(message: Any) -> None:
-            if message["msg_type"] == "display_data":
-                manager.interrupt_kernel()
-            outputs.append(message["content"])
+class Page:
+    """A kernel and what a page would get of it."""
 
-        started = time.monotonic()
-        reply = client.execute_interactive("%%terminal\nsleep 600", timeout=60, allow_stdin=False, output_hook=interrupt)
-        assert time.monotonic() - started < 5
-        assert reply["content"]["ename"] == "KeyboardInterrupt"
-        last = [output["data"][COMMAND_MIME] for output in outputs if COMMAND_MIME in output.get("data", {})][-1]
-        assert last["commands"][0]["end"] == "interrupted"
-        reply = client.execute_interactive(
-            "%%terminal --out r\npwd; echo $X", timeout=60, allow_stdin=False, user_expressions={"o": "r.output"}
-        )
-        assert reply["content"]["user_expressions"]["o"]["data"]["text/plain"] == "'/tmp\\n1\\n'"
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel()
+    def __init__(self, folder: Any) -> None:
+        self.manager, self.client = start_new_kernel(kernel_name="python3", cwd=str(folder))
+        self.messages: list[Any] = []
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel()
+
+    def run(self, code: str, on_message: Callable[[Any], None] = lambda message: None, **settings: Any) -> Any:
+        """Run a cell as a page does, which may be asked; gives the reply's content. Messages of any parent are kept."""
+        self.messages.clear()
+        request = self.client.execute(code, allow_stdin=True, **settings)
+        is_idle = False
+        while not is_idle:
+            message = self.client.get_iopub_msg(timeout=30)
+            self.messages.append(message)
+            on_message(message)
+            is_idle = message["content"].get("execution_state") == "idle" and message["parent_header"]["msg_id"] == request
+        while (reply := self.client.get_shell_msg(timeout=30))["parent_header"]["msg_id"] != request:
+            pass
+        return reply["content"]
+
+    def value(self, expression: str) -> str:
+        reply = self.run("None", user_expressions={"v": expression})
+        return str(reply["user_expressions"]["v"]["data"]["text/plain"])
+
+    def of_type(self, kind: str) -> list[Any]:
+        return [message["content"] for message in self.messages if message["msg_type"] == kind]
+
+    def frames(self) -> list[Any]:
+        return [c["data"]["content"] for c in self.of_type("comm_msg") if c["data"].get("method") == "custom"]
+
+    def send(self, comm_id: str, content: Any, subshell_id: str) -> None:
+        session = self.client.session
+        message = session.msg("comm_msg", {"comm_id": comm_id, "data": {"method": "custom", "content": content}})
+        message["header"]["subshell_id"] = subshell_id
+        self.client.shell_channel.send(message)
+
+    def create_subshell(self) -> str:
+        message = self.client.session.msg("create_subshell_request", {})
+        self.client.control_channel.send(message)
+        return str(self.client.control_channel.get_msg(timeout=20)["content"]["subshell_id"])
+
+
+@pytest.fixture
+def page(private_env: dict[str, str], tmp_path: Any) -> Iterator[Page]:
+    page = Page(tmp_path)
+    page.run(LOAD)
+    yield page
+    page.close()
+
+
+def test_an_interrupt_stops_the_command_the_cell_and_keeps_the_shell(page):
+    page.run("%%terminal\ncd /tmp; X=1")
+
+    def interrupt(message: Any) -> None:
+        if message["msg_type"] == "display_data":
+            page.manager.interrupt_kernel()
+
+    started = time.monotonic()
+    reply = page.run("%%terminal\nsleep 600", interrupt)
+    assert time.monotonic() - started < 5
+    assert reply["ename"] == "KeyboardInterrupt"
+    assert reply["traceback"] == ["KeyboardInterrupt: sleep 600: stopped"]
+    (update,) = page.of_type("update_display_data")
+    assert update["data"][COMMAND_MIME]["commands"][0]["end"] == "interrupted"
+    page.run("%%terminal --out r\npwd; echo $X")
+    assert page.value("r.output") == "'/tmp\\n1\\n'"
+
+
+def test_a_quick_command_makes_no_widget(page):
+    page.run("%terminal echo hi")
+    assert not page.of_type("comm_open")
+    (display,) = page.of_type("display_data")
+    assert COMMAND_MIME in display["data"]
+
+
+def test_a_longer_command_is_shown_live_and_then_replaced(page):
+    page.run("%%terminal\nprintf 'Downloading... '; sleep 0.5; echo done")
+    (display,) = page.of_type("display_data")
+    assert VIEW_MIME in display["data"]
+    assert "Downloading" in display["data"]["text/plain"]
+    model = next(c for c in page.of_type("comm_open") if c["data"]["state"].get("_model_name") == "CommandModel")
+    state = model["data"]["state"]
+    assert state["terminal"] == "ahp-terminal:/notebook"
+    assert "done" not in json.dumps(state)
+    frames = page.frames()
+    assert frames[0]["method"] == "snapshot"
+    assert "done" in json.dumps([frame for frame in frames if frame["method"] != "bundle"])
+    (bundle,) = [frame for frame in frames if frame["method"] == "bundle"]
+    (update,) = page.of_type("update_display_data")
+    assert update["transient"] == display["transient"]
+    assert VIEW_MIME not in update["data"]
+    assert update["data"][COMMAND_MIME] == bundle["mimebundle"][COMMAND_MIME]
+    assert {"ended": True} in [c["data"].get("state") for c in page.of_type("comm_msg")]
+
+
+def test_a_flood_is_sent_in_bounded_frames(page):
+    page.run("%%terminal\ntimeout 1 yes 'some spam of no use to anybody'", allow_stdin=True)
+    frames = page.frames()
+    assert len(frames) < 60
+    assert all(len(json.dumps(frame)) < 500_000 for frame in frames)
+    assert max(frame.get("omitted", 0) for frame in frames) > 0
+
+
+def test_the_page_interrupts_and_types_while_the_cell_blocks(page):
+    subshell_id = page.create_subshell()
+    comm_ids: list[str] = []
+
+    asked: list[str] = []
+
+    def act(message: Any) -> None:
+        content = message["content"]
+        if message["msg_type"] == "comm_open" and content["data"]["state"].get("_model_name") == "CommandModel":
+            comm_ids.append(content["comm_id"])
+        text = json.dumps(content)
+        if message["msg_type"] == "comm_msg" and '"data": "Name? "' in text and not asked:
+            asked.append(text)
+            action = {"type": "terminal/input", "data": "Ada\r"}
+            params = {"channel": "ahp-terminal:/notebook", "clientSeq": 1, "action": action}
+            page.send(comm_ids[0], {"method": "dispatchAction", "params": params}, subshell_id)
+        elif message["msg_type"] == "comm_msg" and "hi Ada" in text:
+            page.send(comm_ids[0], {"method": "x-terminal/signal", "params": {"signal": "interrupt"}}, subshell_id)
+
+    started = time.monotonic()
+    reply = page.run("%%terminal\nsleep 0.3; read -p 'Name? ' n; echo \"hi $n\"; sleep 600", act)
+    assert time.monotonic() - started < 10
+    assert reply["ename"] == "CommandError"
+    assert "exit code 130" in reply["evalue"]
+
+
+def test_a_background_command_is_replaced_when_it_ends_while_the_kernel_is_idle(page):
+    page.run("%%terminal --bg --proc h\nsleep 0.5; echo late")
+    (display,) = page.of_type("display_data")
+    assert VIEW_MIME in display["data"]
+    deadline = time.monotonic() + 20
+    updates: list[Any] = []
+    while not updates and time.monotonic() < deadline:
+        with contextlib.suppress(queue.Empty):
+            message = page.client.get_iopub_msg(timeout=1)
+            updates += [message["content"]] if message["msg_type"] == "update_display_data" else []
+    assert updates[0]["transient"] == display["transient"]
+    assert updates[0]["data"][COMMAND_MIME]["commands"][0]["exitCode"] == 0
+
+
+def test_a_run_of_python_code_that_lasts_is_shown_while_it_lasts(page):
+    page.run("from jupyter_ext import Terminal\nt = Terminal()")
+    page.run("r = t.run('echo quick')")
+    assert not page.of_type("display_data")
+    page.run("t.run('sleep 1.4; echo slow')")
+    (display,) = page.of_type("display_data")
+    assert VIEW_MIME in display["data"]
+    (result,) = page.of_type("execute_result")
+    assert COMMAND_MIME not in result["data"]
+    (update,) = page.of_type("update_display_data")
+    assert update["data"][COMMAND_MIME]["commands"][0]["exitCode"] == 0

@@ -211,7 +211,8 @@ async def test_bad_input_is_answered_and_the_connection_lives(connect, caplog):
     await client.initialize()
     uri = "ahp-terminal:/t1"
     await client.ask("createTerminal", channel=uri, claim=MINE)
-    for text, code in (("{ s3cret", -32700), ("[]", -32600), ('{"jsonrpc":"2.0","id":9,"method":"' + "x" * 2_000_000 + '"}', -32600)):
+    too_long = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "x" * 2_000_000})
+    for text, code in (("{ s3cret", -32700), ("[]", -32600), (too_long, -32600)):
         await client.socket.write_message(text)
         frame = await client.read()
         assert (frame["id"], frame["error"]["code"]) == (None, code)
@@ -235,10 +236,7 @@ async def test_bad_input_is_answered_and_the_connection_lives(connect, caplog):
     assert "bash" in error["message"]
     assert "nosuch" in error["message"]
     await client.ask("subscribe", channel=uri)
-    await client.socket.write_message(
-        '{"jsonrpc":"2.0","method":"dispatchAction","params":{"channel":"%s","clientSeq":1,'
-        '"action":{"type":"terminal/input","data":"echo s3cret-\\ud800-x\\r"}}}' % uri
-    )
+    await client.dispatch(uri, type="terminal/input", data="echo s3cret-\ud800-x\r")
     await client.output(uri, "-\ufffd-x")
     assert (await client.ask("ping"))["result"] is None
     assert "s3cret" not in caplog.text
