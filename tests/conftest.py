@@ -290,15 +290,21 @@ def command(page: Any) -> Callable[..., None]:
 
 
 @pytest.fixture
-def screenshot(page: Any, artifacts: Path) -> Callable[[str], Path]:
-    """``screenshot("two-commands")`` keeps a picture of the page among the artifacts."""
+def screenshot_of(artifacts: Path) -> Callable[[Any, str], Path]:
+    """``screenshot_of(page, "two-commands")`` keeps a picture of a page among the artifacts."""
 
-    def keep(name: str) -> Path:
+    def keep(page: Any, name: str) -> Path:
         path = artifacts / f"{name}.png"
         page.screenshot(path=path)
         return path
 
     return keep
+
+
+@pytest.fixture
+def screenshot(page: Any, screenshot_of: Callable[[Any, str], Path]) -> Callable[[str], Path]:
+    """``screenshot("two-commands")`` keeps a picture of the page among the artifacts."""
+    return lambda name: screenshot_of(page, name)
 
 
 @pytest.hookimpl(wrapper=True)

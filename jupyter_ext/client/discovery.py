@@ -164,7 +164,7 @@ def _live_client(server: Server | None) -> HostClient | None:
 
 
 def _new_client(server: Server | None) -> HostClient:
-    title = notebook_path() or os.path.basename(sys.argv[0] if sys.argv else "") or "Python"
+    title = notebook_path() or _program()
     connector: Connector
     if server is None:
         from .embedded import EmbeddedConnector
@@ -176,6 +176,14 @@ def _new_client(server: Server | None) -> HostClient:
     client.start()
     _clients[server] = client
     return client
+
+
+def _program() -> str:
+    """What runs here, for people."""
+    name = os.path.basename(sys.argv[0]) if sys.argv else ""
+    if name.startswith("ipykernel"):
+        return "a notebook"
+    return name if name and not name.startswith("-") else "Python"
 
 
 def _close_clients() -> None:

@@ -93,8 +93,10 @@ class CommandResult:
     @property
     def still_running(self) -> str:
         """Who outlived being stopped, as the end of a sentence; empty where nobody did."""
+        if not self.survivors:
+            return ""
         names = ", ".join(f"{survivor.name} (pid {survivor.pid})" for survivor in self.survivors)
-        return f"; still running: {names}" if names else ""
+        return f"; still running: {names}; `kill -9 {' '.join(str(survivor.pid) for survivor in self.survivors)}` ends them"
 
     def __repr__(self) -> str:
         end = f", end={self.end!r}" if self.end else ""

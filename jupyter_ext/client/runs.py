@@ -35,11 +35,13 @@ from ..protocol.terminal import (
 )
 from .client import HostClient, LinkLost, State
 
-__all__ = ["Command", "Run", "Signal", "StopReason", "Transcript"]
+__all__ = ["Command", "Run", "Signal", "StopReason", "Transcript", "uri_path"]
 
 HEAD_CHARS = 64 << 10
 TAIL_CHARS = 256 << 10
 """What a command's output is kept of, from its start and from its end: more than what hosts retain (200,000)."""
+SEAM_CHARS = 2000
+"""By so much of what was seen last its place in a snapshot is found."""
 SETTLE_S = 1.0
 """After an outage: for so long a run without a running command is watched before it counts as ended."""
 Signal = Literal["interrupt", "terminate", "kill"]
@@ -80,6 +82,15 @@ class Transcript:
                 self._dropped_bytes += _utf8_bytes(joined[:-TAIL_CHARS])
                 self._tail = [joined[-TAIL_CHARS:]]
                 self._tail_chars = TAIL_CHARS
+
+    def resume(self, text: str) -> None:
+        """Go on after an outage, with a text whose start was trimmed: append what is new in it, and say where there is a gap."""
+        seen, before = self.last(SEAM_CHARS)
+        at = text.rfind(seen) if before else text.find(seen, 0, len(seen))
+        if at >= 0:
+            self.feed(text[at + len(seen) :])
+        else:
+            self.feed(f"\r\n… output lost while disconnected …\r\n{text}")
 
     @property
     def is_cut(self) -> bool:
@@ -153,6 +164,13 @@ class Command:
         command.is_complete, command.exit_code, command.duration_ms = part.is_complete, part.exit_code, part.duration_ms
         return command
 
+    def resume(self, part: TerminalCommandPart) -> None:
+        """Take in what a snapshot says of it after an outage."""
+        if not self.is_complete:
+            self.transcript.resume(part.output)
+            self.exit_code, self.duration_ms = part.exit_code, part.duration_ms
+            self.is_complete = part.is_complete
+
     def saved(self, end: str | None = None) -> SavedCommand:
         """Its saved form."""
         return SavedCommand(
@@ -200,8 +218,6 @@ class Run:
         self._open: Command | None = None
         self._watchers: list[Watcher] = []
         self._over = asyncio.Event()
-        self._stopped = asyncio.Event()
-        self._stopped.set()
         self._changed_state = asyncio.Event()
         self._settle: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -238,7 +254,6 @@ class Run:
                     await self._until_shell_speaks()
                     await self._submit()
                     await self._over.wait()
-                    await self._stopped.wait()  # no signal of ours may reach the next run
                 finally:
                     self.client.unlisten(self.uri, self._changed)
         except asyncio.CancelledError:
@@ -326,11 +341,14 @@ class Run:
         self._tell(envelope)
 
     def _resume(self, state: TerminalState) -> None:
-        """A snapshot, after an outage: take its word for every command of this run."""
-        parts = [p for p in state.content if isinstance(p, TerminalCommandPart) and _run_id(p.meta) == self.run_id]
-        fresh = {part.command_id: Command.of_part(part, cols=self.cols, rows=self.rows) for part in parts}
-        # A part that the snapshot has no more was trimmed, so it has ended; what was seen of it stays.
-        self.commands = [fresh.pop(c.command_id, c) for c in self.commands] + list(fresh.values())
+        """A snapshot, after an outage."""
+        known = {command.command_id: command for command in self.commands}
+        for part in state.content:  # one that is not there any more was trimmed: what was seen of it stays
+            if isinstance(part, TerminalCommandPart) and _run_id(part.meta) == self.run_id:
+                if part.command_id in known:
+                    known[part.command_id].resume(part)
+                else:
+                    self.commands.append(Command.of_part(part, cols=self.cols, rows=self.rows))
         last = self.commands[-1] if self.commands else None
         self._open = last if last is not None and not last.is_complete else None
         if state.lifecycle is not None and state.lifecycle.status == "exited":
@@ -375,7 +393,7 @@ class Run:
         Raises:
             ProtocolError: the host refused.
         """
-        if self.is_over and not self.survivors:
+        if self.is_over:
             return
         if not self.is_submitted and self._task is not None:
             self._task.cancel()
@@ -385,20 +403,17 @@ class Run:
         self.survivors = answer.survivors if answer is not None else ()
 
     async def stop(self, reason: StopReason) -> None:
-        """Stop the job whole, by harder means as time passes; returns when nobody is left or time is up. Loop thread only."""
+        """Stop the job, by harder means as time passes; returns when it is over or cannot be stopped. Loop thread only."""
         if self.is_over:
             return
         self.stop_reason = reason
-        self._stopped.clear()
         try:
             for signal, patience_s in KILL if reason == "killed" else STOP:
                 await self.signal(signal)
-                if await self.wait_for(patience_s) and not self.survivors:
+                if await self.wait_for(patience_s):
                     return
         except (ProtocolError, ConnectionError) as error:
             self.error = error
-        finally:
-            self._stopped.set()
 
     async def abandon_text(self) -> None:
         """Leave the shell at its prompt: it waits for the rest of an incomplete text. Loop thread only."""
@@ -417,7 +432,7 @@ class Run:
             terminal=self.uri,
             title=title,
             commands=saved or (self._without_command(end),),
-            cwd=_path(self.cwd),
+            cwd=uri_path(self.cwd),
             run_id=self.run_id,
         )
 
@@ -443,5 +458,6 @@ def _run_id(meta: TerminalPartMeta | None) -> str | None:
     return meta.x_terminal.run_id if meta is not None and meta.x_terminal is not None else None
 
 
-def _path(uri: str | None) -> str | None:
+def uri_path(uri: str | None) -> str | None:
+    """The path of a ``file:`` URI; None for anything else."""
     return unquote(urlsplit(uri).path) if uri is not None and uri.startswith("file:") else None

@@ -38,7 +38,7 @@ from ..protocol.terminal import (
 from .client import HostClient, Rejected
 from .discovery import kernel_name, notebook_path, shared_client
 from .handles import CommandHandle, CommandResult, SlowRunViewer, call_host, raise_failure
-from .runs import Command, Run
+from .runs import Command, Run, uri_path
 
 __all__ = ["Terminal", "TerminalEntry", "terminal_uri", "terminals", "view_slow_runs"]
 
@@ -335,6 +335,11 @@ class Terminal:
         """Its shell's name or path, as far as the host tells."""
         meta = self.state.meta
         return meta.x_terminal.shell if meta and meta.x_terminal else None
+
+    @property
+    def cwd(self) -> str | None:
+        """The folder that its shell is in, as a path; None where it is not known."""
+        return uri_path(self.state.cwd)
 
     @property
     def has_ended(self) -> bool:

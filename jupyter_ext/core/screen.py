@@ -53,11 +53,22 @@ _STRING_END = re.compile(r"[\x18\x1a\x1b\x80-\x9f]")
 _OSC_END = re.compile(r"[\x07\x18\x1a\x1b\x80-\x9f]")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _ZERO_CLASS, _WIDE_CLASS = regex_class(ZERO_RANGES), regex_class(WIDE_RANGES)
+_ASTRAL_CLASS = r"\U00010000-\U0010ffff"
 _ZERO = re.compile(f"[{_ZERO_CLASS}]")
-_NOT_NARROW = re.compile(f"[{_ZERO_CLASS}{_WIDE_CLASS}]")
-_WIDTH_RUNS = re.compile(f"([{_ZERO_CLASS}]+)|([{_WIDE_CLASS}]+)|[^{_ZERO_CLASS}{_WIDE_CLASS}]+")
+_WIDE = re.compile(f"[{_WIDE_CLASS}]")
+_ASTRAL = re.compile(f"[{_ASTRAL_CLASS}]")
+_WIDTH_RUNS = re.compile(
+    f"([{_ZERO_CLASS}]+)|([{_WIDE_CLASS}]+)|([{_ASTRAL_CLASS}])|[^{_ZERO_CLASS}{_WIDE_CLASS}{_ASTRAL_CLASS}]+"
+)
 _TABS_AT_END = re.compile(r"\t+(?=\r?\n)")
 _LINE_DRAWING = str.maketrans("`abcdefghijklmnopqrstuvwxyz{|}~", "◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·")
+
+
+def _has_width(text: str, width: int, below_astral: re.Pattern[str]) -> bool:
+    """Whether a character of this width is in a text."""
+    if text.isascii():
+        return False
+    return below_astral.search(text) is not None or any(char_width(char) == width for char in set(_ASTRAL.findall(text)))
 
 
 class _Row:
@@ -475,13 +486,14 @@ class Screen:
             self._print_narrow(text)
         else:
             for run in _WIDTH_RUNS.finditer(text):
-                if run[1]:
-                    self._print_zero(run[1])
-                elif run[2]:
-                    for char in run[2]:
-                        self._print_cell(char, 2)
-                else:
+                width = 0 if run[1] else 2 if run[2] else char_width(run[3]) if run[3] else 1
+                if width == 0:
+                    self._print_zero(run[0])
+                elif width == 1:
                     self._print_narrow(run[0])
+                else:
+                    for char in run[0]:
+                        self._print_cell(char, 2)
         self._is_after_print = True
 
     def _print_narrow(self, text: str) -> None:
@@ -586,10 +598,10 @@ class Screen:
         newlines, returns = text.count("\n"), text.count("\r")
         separator = "\n" if self._convert_eol and not returns else "\r\n"
         is_even = separator == "\n" or returns == newlines == text.count("\r\n")
-        if not is_even or (not text.isascii() and _ZERO.search(text)):
+        if not is_even or _has_width(text, 0, _ZERO):
             return text, ""
         if "\t" in text:
-            if "\x1b" in text or (not text.isascii() and _NOT_NARROW.search(text)):
+            if "\x1b" in text or _has_width(text, 2, _WIDE):
                 return text, ""
             if "\t\r" in text or "\t\n" in text:
                 text = _TABS_AT_END.sub("", text)  # they leave nothing

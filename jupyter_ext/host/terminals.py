@@ -64,7 +64,7 @@ from ..protocol.terminal import (
     TerminalSubmission,
     TerminalTitleChangedAction,
 )
-from .processes import end_session, signal_job
+from .processes import TERMINAL_VARIABLE, end_session, signal_job
 from .shells import LaunchSpec, PrivateFiles, UnknownShell, child_environment, launch_spec
 from .transports import PtyTransport
 
@@ -176,6 +176,8 @@ class HostedTerminal:
         self._quiet_since = self._loop.time()
         self._prompts += sum(1 for segment in segments if isinstance(segment, Mark) and segment.kind == "A")
         self._publish_all(self._detector.actions(segments, _now_ms(), _monotonic_ms()))
+        if self._detector.is_loaded:
+            self._remove_files()
         if self._detector.editor_ready and not self._was_editing:
             self._editors += 1
         self._was_editing = self._detector.editor_ready
@@ -213,7 +215,6 @@ class HostedTerminal:
         elif isinstance(action, TerminalCommandDetectionAvailableAction):
             self._tracking = "yes"
             self._cancel("integration")
-            self._remove_files()
         self._state.publish(self.uri, action)
         if isinstance(
             action,
@@ -683,6 +684,7 @@ class TerminalHost(LoggingConfigurable):
             else:
                 env[name] = value
         env.update(spec.env)
+        env[TERMINAL_VARIABLE] = uri  # by which what has left its session is found: not a client's to choose
         return env
 
     def _folder(self, cwd: str | None) -> str:

@@ -52,10 +52,10 @@ def duration_text(duration_ms: int) -> str:
     """A duration for people: ``12 ms``, ``1.2 s``, ``2 min 5 s``, ``1 h 2 min``."""
     if duration_ms < 1000:
         return f"{duration_ms} ms"
-    if duration_ms < 60_000:
+    if duration_ms < 59_950:
         tenths = (duration_ms + 50) // 100
         return f"{tenths // 10}.{tenths % 10} s"
-    seconds = duration_ms // 1000
+    seconds = (duration_ms + 500) // 1000
     if seconds < 3600:
         return f"{seconds // 60} min {seconds % 60} s"
     return f"{seconds // 3600} h {seconds // 60 % 60} min"
@@ -157,8 +157,8 @@ def _run_html(run: StyledText) -> str:
         return text
     css = ";".join(_css(run.style))
     if run.style.href and LINK.fullmatch(run.style.href):
-        style = f' style="{css}"' if css else ""
-        return f'<a href="{escape(run.style.href)}" target="_blank" rel="noopener noreferrer"{style}>{text}</a>'
+        css = css if "color:" in css else ";".join(filter(None, (f"color:{_ON_PAGE[4]}", css)))
+        return f'<a href="{escape(run.style.href)}" target="_blank" rel="noopener noreferrer" style="{css}">{text}</a>'
     return f'<span style="{css}">{text}</span>' if css else text
 
 

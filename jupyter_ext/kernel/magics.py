@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import re
 import shlex
 import weakref
@@ -146,6 +147,7 @@ class TerminalMagics:
     def _run(self, text: str, options: Options) -> None:
         try:
             terminal = Terminal(options.name, shell=options.shell, cwd=options.cwd)
+            _check_folder(terminal, options.cwd)
             handle = terminal.start(text)
             if options.proc:
                 self._names[options.proc] = handle
@@ -186,6 +188,15 @@ class TerminalMagics:
     def _keep(self, handle: CommandHandle, options: Options) -> None:
         if options.out:
             self._names[options.out] = handle.result
+
+
+def _check_folder(terminal: Terminal, wanted: str | None) -> None:
+    """Refuse ``--cwd`` for a terminal that is somewhere else: its commands would run in another folder than the line says."""
+    cwd = terminal.cwd
+    if wanted is None or terminal.is_new or cwd is None:
+        return
+    if os.path.realpath(os.path.expanduser(wanted)) != os.path.realpath(cwd):
+        raise ValueError(f"--cwd is where a new terminal starts, and {terminal.name!r} is in {cwd} already: use cd in the cell")
 
 
 _REFUSALS = (ValueError, LookupError, PermissionError, RuntimeError, ConnectionError)

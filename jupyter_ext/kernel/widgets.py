@@ -212,6 +212,11 @@ class CommandPart:
         """Whether a page shows it, which takes an update at any time."""
         return self._has_page
 
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether its final update may have come just when no cell ran, and nobody listened."""
+        return not self._has_page and not self._is_waited_for
+
     def show(self) -> None:
         """Show it in the cell that runs: live where there is a page."""
         with self._lock:
@@ -402,7 +407,7 @@ class Parts:
             if part.handle.run.is_over:
                 was_final = part.is_final
                 part.finish()
-                if was_final and not part.has_page:
+                if was_final and part.is_uncertain:
                     part.publish_again()
             elif not part.has_page:
                 part.update()
@@ -415,4 +420,7 @@ class Parts:
     def _retire(self, widgets: list[CommandWidget]) -> None:
         self._ended_widgets += widgets
         while len(self._ended_widgets) > KEPT_WIDGETS:
-            self._ended_widgets.pop(0).close()
+            widget = self._ended_widgets.pop(0)
+            layout = widget.layout
+            widget.close()
+            layout.close()

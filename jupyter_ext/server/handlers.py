@@ -83,12 +83,9 @@ class _AhpSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
                     elif window_bytes > BURST_BYTES and connection.hold_ms:
                         await asyncio.sleep(window_end - now)
                         continue
-                    sent = None
-                    for frame in connection.data_to_send(SEND_BYTES):
-                        window_bytes += len(frame)
-                        sent = self.write_message(frame, binary=False)
-                    if sent is not None:
-                        await sent
+                    frames = connection.data_to_send(SEND_BYTES)
+                    window_bytes += sum(map(len, frames))
+                    await asyncio.gather(*[self.write_message(frame, binary=False) for frame in frames])
                 if connection.close_code is not None:
                     self.close(connection.close_code)
         except (WebSocketClosedError, StreamClosedError):

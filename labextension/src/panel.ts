@@ -4,7 +4,8 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
-import type { ClientConnection, Subscription } from './connection';
+import type { Subscription } from './channel';
+import type { ClientConnection } from './connection';
 import { detailsOf, endText, folderText, holderOf, outcomeText } from './describe';
 import { nameOf } from './names';
 import type { RootState, TerminalInfo } from './protocol.generated';
@@ -241,10 +242,8 @@ class Row {
     set(this._name, info.title === name ? name : `${info.title} (${name})`);
     set(this._command, command);
     set(this._where, [holder, folder].filter(Boolean).join(' · '));
-    this.openButton.setAttribute(
-      'aria-label',
-      `Open ${info.title}: ${running && !end ? `running ${running.commandLine}` : command}; held by ${holder}${folder && `; in ${folder}`}`
-    );
+    const activity = running && !end ? `running ${running.commandLine}` : command;
+    this.openButton.setAttribute('aria-label', `Open ${info.title}: ${activity}; held by ${holder}${folder && `; in ${folder}`}`);
     this.openButton.title = [
       this._name.textContent,
       `held by ${holder}`,

@@ -13,21 +13,20 @@ import type { Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import type { Terminal as Xterm } from '@xterm/xterm';
-import type { ClientConnection, Subscription } from './connection';
+import type { Subscription } from './channel';
+import type { ClientConnection } from './connection';
 import { detailsOf, endText, folderText, holderOf, type IHolder } from './describe';
 import { nameOf } from './names';
 import type { CreateTerminalParams, TerminalState } from './protocol.generated';
 import { hasExited, partText } from './reducers';
 import type { IChange } from './subscription';
+import { Pipe, writeInSlices, xtermOf } from './xterm';
 
 /** Longest input in one action, in UTF-8 bytes; the host refuses a longer one whole. */
 const MAX_INPUT_BYTES = 512 * 1024;
 
 /** More unparsed output than this and the view goes on from the state: xterm drops at 50 MB, and a reader wants the end. */
 const MAX_UNPARSED_CHARS = 8_000_000;
-
-/** xterm lets the page breathe between writes, and parses each in one go: about 3 ms for so much. */
-const SLICE_CHARS = 32 * 1024;
 
 /** Input so shortly after a key or a paste came from a person, and not from xterm answering a program. */
 const TYPED_WITHIN_MS = 100;
@@ -45,81 +44,6 @@ const NOTICE_MS = 6_000;
 const REPORT = /^(?:\x1b\[[?>=]?[\d;]*(?:[cRnty]|\$y)|\x1b\[[IO]|\x1b[\]P][^\x07]*(?:\x07|\x1b\\))+$/;
 
 const RESET = '\x1bc';
-
-/**
- * The xterm of a Lab Terminal widget. It is a private member, so this is the one guarded place that touches it; null means: go on
- * with the public API only.
- */
-export async function xtermOf(widget: Terminal): Promise<Xterm | null> {
-  await widget.ready;
-  const term = (widget as unknown as { _term?: Xterm })._term;
-  return term && typeof term.registerMarker === 'function' && typeof term.resize === 'function' ? term : null;
-}
-
-function writeInSlices(term: Xterm, text: string, onParsed: () => void): void {
-  let start = 0;
-  for (; start + SLICE_CHARS < text.length; start += SLICE_CHARS) {
-    term.write(text.slice(start, start + SLICE_CHARS));
-  }
-  term.write(text.slice(start), onParsed);
-}
-
-/** The connection that Lab's widget is given: a pipe between it and the view. */
-class Pipe implements TerminalService.ITerminalConnection {
-  constructor(
-    readonly name: string,
-    readonly serverSettings: ServerConnection.ISettings
-  ) {}
-
-  readonly connectionStatusChanged = new Signal<this, TerminalService.ConnectionStatus>(this);
-  readonly messageReceived = new Signal<this, TerminalService.IMessage>(this);
-  readonly disposed = new Signal<this, void>(this);
-  readonly sent = new Signal<this, TerminalService.IMessage>(this);
-  readonly refreshed = new Signal<this, void>(this);
-
-  get model(): TerminalService.IModel {
-    return { name: this.name };
-  }
-
-  get connectionStatus(): TerminalService.ConnectionStatus {
-    return this._status;
-  }
-
-  get isDisposed(): boolean {
-    return this._isDisposed;
-  }
-
-  /** The widget calls this: stdin [data], set_size [rows, cols, ...]. */
-  send(message: TerminalService.IMessage): void {
-    this.sent.emit(message);
-  }
-
-  /** The widget's refresh calls this and clears the screen afterwards. */
-  async reconnect(): Promise<void> {
-    this.refreshed.emit();
-  }
-
-  /** A view that is closed leaves its terminal running. */
-  async shutdown(): Promise<void> {
-    this.dispose();
-  }
-
-  connect(): void {
-    this._status = 'connected';
-    this.connectionStatusChanged.emit(this._status);
-  }
-
-  dispose(): void {
-    if (!this._isDisposed) {
-      this._isDisposed = true;
-      this.disposed.emit();
-      Signal.clearData(this);
-    }
-  }
-
-  private _status: TerminalService.ConnectionStatus = 'connecting';
-  private _isDisposed = false;
-}
 
 /** A line above the terminal: who holds it, that it has ended or is off line, and what can be done. */
 class Strip extends Widget {
@@ -307,6 +231,9 @@ export class TerminalView extends MainAreaWidget<Terminal> {
       return 'Connecting…';
     }
     if (subscription.status === 'gone') {
+      return subscription.reason;
+    }
+    if (subscription.status === 'disconnected' && this._options.connection.status === 'refused') {
       return subscription.reason;
     }
     if (subscription.status === 'disconnected') {

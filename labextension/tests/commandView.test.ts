@@ -77,8 +77,9 @@ const part = (members: Partial<TerminalCommandPart> = {}): TerminalCommandPart =
   ...members
 });
 
-const lines = (...texts: string[]): StyledText[][] => texts.map(text => (text ? [{ text }] : []));
-const output = (head: StyledText[][], tail: StyledText[][] = [], omittedLines = 0, omittedBytes = 0): SavedOutput => ({
+type Line = readonly StyledText[];
+const lines = (...texts: string[]): Line[] => texts.map(text => (text ? [{ text }] : []));
+const output = (head: readonly Line[], tail: readonly Line[] = [], omittedLines = 0, omittedBytes = 0): SavedOutput => ({
   head,
   tail,
   omittedLines,
@@ -263,7 +264,7 @@ test('a command is shown from its start to its end', async () => {
   assert.equal(one(view, 'notice').textContent, 'Starting…');
   subscription.snapshot();
   subscription.act(executed('c1', 'make'), data('Downloading... '));
-  await until(() => texts(view, 'output')[0] === 'Downloading... \n', 'the words before the line end');
+  await until(() => texts(view, 'output')[0] === 'Downloading...\n', 'the words before the line end');
   assert.equal(one(view, 'part').dataset.condition, 'running');
   assert.ok(one(view, 'notice').hidden);
   const interrupt = one(view, 'interrupt');
@@ -322,7 +323,7 @@ test('a full-screen program is shown while it runs and leaves nothing', async ()
   const view = show({ subscription });
   subscription.snapshot(part());
   subscription.act(data('before\r\n\x1b[?1049h\x1b[Hpage one'));
-  await until(() => texts(view, 'output')[0]!.startsWith('page one\n'), 'the page');
+  await until(() => texts(view, 'output')[0]?.startsWith('page one\n') === true, 'the page');
   subscription.act(data('\x1b[?1049lafter\r\n'));
   await until(() => texts(view, 'output')[0] === 'before\nafter\n', 'the main screen');
 });
@@ -331,7 +332,7 @@ test('a resized terminal wraps where its new size says', async () => {
   const subscription = new FakeSubscription();
   const view = show({ subscription });
   subscription.snapshot(part());
-  subscription.act({ type: 'terminal/resized', cols: 10, rows: 4 }, data('0123456789ab\x1b[1AX\r\n'));
+  subscription.act({ type: 'terminal/resized', cols: 10, rows: 4 }, data('0123456789ab\x1b[1AX\x1b[B\r\n'));
   await until(() => texts(view, 'output')[0] === '01X3456789ab\n', 'the line, written to in its first row');
 });
 

@@ -13,7 +13,8 @@ test('the holder is told from this page, by name where the host gives one', () =
   const other = { kind: 'client', clientId: 'other' } as const;
   const session = { kind: 'session', session: 'ahp-session:/s1' } as const;
   const of = (state: TerminalState) => Object.values(holderOf(state, 'page'));
-  assert.deepEqual(of(held({ kind: 'client', clientId: 'page' }, { title: 'JupyterLab', role: 'person' })), ['self', 'this page']);
+  const own = { kind: 'client', clientId: 'page' } as const;
+  assert.deepEqual(of(held(own, { title: 'JupyterLab', role: 'person' })), ['self', 'this page']);
   assert.deepEqual(of(held(other, { title: 'a notebook', role: 'kernel' })), ['kernel', 'a notebook']);
   assert.deepEqual(of(held(other, { title: 'VS Code', role: 'person' })), ['person', 'VS Code']);
   assert.deepEqual(of(terminalState({ claim: other })), ['person', 'another client']);

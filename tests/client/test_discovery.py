@@ -138,6 +138,16 @@ def test_a_process_shares_one_client_per_host(connectors):
     assert connectors == ["embedded", "ws://h:1/ahp"]
 
 
+@pytest.mark.parametrize(
+    ("program", "title"),
+    [("/opt/make_report.py", "make_report.py"), ("-c", "Python"), ("", "Python"), ("/lib/ipykernel_launcher.py", "a notebook")],
+)
+def test_a_client_has_a_title_for_people(connectors, host, monkeypatch, program, title):
+    monkeypatch.setattr("sys.argv", [program])
+    client = shared_client("http://h:1")
+    assert host.state.clients[client.client_id].title == title
+
+
 def test_a_client_that_has_ended_is_replaced(connectors):
     first = shared_client()
     first.close()

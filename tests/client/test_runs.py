@@ -27,7 +27,7 @@ def test_redraws_and_styles_are_resolved_in_the_text():
     assert transcript("  1%\r 10%", "\r\x1b[1m100%\x1b[0m\r\n").text() == "100%\n"
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(st.integers(1000, 200_000))
 def test_the_cuts_of_a_flood_make_no_difference_to_what_is_kept_of_its_ends(size):
     text = "".join(f"line {number}\r\n" for number in range(100_000))
@@ -67,6 +67,20 @@ def test_the_last_characters_begin_at_a_line_where_one_is_near(lines, max_chars)
 def test_the_last_characters_of_a_flood_are_counted_from_its_start():
     last, before = transcript(*["x" * 65_536] * 40).last(1000)
     assert (len(last), before) == (1000, 40 * 65_536 - 1000)
+
+
+@given(st.lists(st.text("ab\n", max_size=3000), max_size=4), st.text("cd\n", max_size=50), st.integers(0, 3000))
+def test_after_an_outage_what_is_new_is_appended_where_it_belongs(seen, missed, trimmed):
+    kept = transcript(*seen)
+    before = "".join(seen)
+    kept.resume(before[min(trimmed, max(0, len(before) - 2000)) :] + missed)
+    assert kept.text() == transcript(before + missed).text()
+
+
+def test_what_was_trimmed_in_an_outage_is_a_gap_that_says_so():
+    kept = transcript("1\r\n2\r\n")
+    kept.resume("8\r\n9\r\n")
+    assert kept.text() == "1\n2\n\n… output lost while disconnected …\n8\n9\n"
 
 
 def test_a_part_of_a_state_becomes_a_command():

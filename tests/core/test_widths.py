@@ -24,8 +24,15 @@ def test_ranges_ascend_and_do_not_overlap(ranges: str) -> None:
 
 
 def test_no_character_is_both_wide_and_without_width() -> None:
-    zero = re.compile(f"[{regex_class(ZERO_RANGES)}]")
-    assert not any(zero.match(chr(code)) for first, last in parse_ranges(WIDE_RANGES) for code in (first, last))
+    codes = [{code for first, last in parse_ranges(ranges) for code in (first, last)} for ranges in (ZERO_RANGES, WIDE_RANGES)]
+    assert codes[0].isdisjoint(codes[1])
+    assert {char_width(chr(code)) for code in codes[0]} == {0}
+    assert {char_width(chr(code)) for code in codes[1]} == {2}
+
+
+def test_a_regular_expression_finds_the_characters_below_the_astral_planes() -> None:
+    wide = re.compile(f"[{regex_class(WIDE_RANGES)}]")
+    assert all(bool(wide.match(chr(code))) == (char_width(chr(code)) == 2) for code in range(0xA0, 0x10000))
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,31 @@ async def test_the_servers_own_keys_are_not_in_the_environment(client, monkeypat
     assert "PATH=" in parts[0].output
 
 
+async def test_what_finds_a_terminals_processes_is_not_a_clients_to_choose(client):
+    await client.create(env={"JUPYTER_AHP_TERMINAL": "ahp-terminal:/other", "HOME": None})
+    parts, _ = await client.run('echo "$JUPYTER_AHP_TERMINAL ${HOME-gone}"')
+    assert parts[0].output.startswith(f"{URI} ")
+
+
+async def test_the_private_folder_is_gone_once_the_shell_has_read_it(client, private_env, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    await client.create()
+    await client.ready()
+    assert list(tmp_path.glob("jupyter-ahp-*")) == []
+    await client.create("ahp-terminal:/closed-at-once", subscribe=False)
+    await client.ask("disposeTerminal", DisposeTerminalParams(channel="ahp-terminal:/closed-at-once"))
+    assert list(tmp_path.glob("jupyter-ahp-*")) == []
+
+
+async def test_a_shell_whose_files_cannot_be_written_starts_as_a_plain_one(client, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.mkdtemp", lambda **kwargs: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+    await client.create()
+    assert "could not be written" in client.state().meta.x_terminal.tracking
+    _, reason = await client.run("echo pl''ain")
+    assert reason == "untracked"
+    await client.until(lambda: "plain\r\n" in client.text())
+
+
 async def test_a_uri_is_taken_once(client):
     await client.create()
     assert await refused(client.create()) == (-32010, "the terminal exists")

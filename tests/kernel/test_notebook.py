@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import queue
@@ -9,9 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import nbformat
 import pytest
+from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
@@ -161,6 +164,14 @@ def test_what_is_refused_is_one_line(run):
         assert "Traceback" not in json.dumps(output)
 
 
+def test_a_folder_is_where_a_new_terminal_starts_and_no_other_terminal_is_moved(run, tmp_path):
+    cell = f"%%terminal other --cwd {tmp_path}\npwd"
+    notebook = run(cell, cell, "%%terminal other\ncd /", cell, allow_errors=True)
+    assert bundles(notebook.cells[1])[0]["commands"][0]["output"]["head"] == [[{"text": str(tmp_path)}]]
+    assert bundles(notebook.cells[3]) == []
+    assert "use cd in the cell" in json.dumps(notebook.cells[3].outputs)
+
+
 def test_a_large_output_stays_small_in_the_file(run):
     notebook = run("%%terminal\nseq 100000")
     assert len(json.dumps(notebook)) < 330_000
@@ -272,7 +283,7 @@ def test_a_longer_command_is_shown_live_and_then_replaced(page):
 
 
 def test_a_flood_is_sent_in_bounded_frames(page):
-    page.run("%%terminal\ntimeout 1 yes 'some spam of no use to anybody'", allow_stdin=True)
+    page.run("%%terminal\ntimeout 1 yes 'some spam of no use to anybody'")
     frames = page.frames()
     assert len(frames) < 60
     assert all(len(json.dumps(frame)) < 500_000 for frame in frames)
@@ -330,3 +341,47 @@ def test_a_run_of_python_code_that_lasts_is_shown_while_it_lasts(page):
     assert COMMAND_MIME not in result["data"]
     (update,) = page.of_type("update_display_data")
     assert update["data"][COMMAND_MIME]["commands"][0]["exitCode"] == 0
+
+
+# --- a kernel of a server ---------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_of_a_server_uses_that_servers_terminals_also_after_a_restart(lab_server):
+    folder = lab_server.root / "my data"
+    folder.mkdir(exist_ok=True)
+    notebook = {"path": "my data/one.ipynb", "name": "one.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
+    kernel_id = lab_server.api("api/sessions", "POST", notebook)["kernel"]["id"]
+    (file,) = (lab_server.root.parent / "env" / "runtime").glob(f"kernel-{kernel_id}.json")
+    client = BlockingKernelClient(connection_file=str(file))
+    client.load_connection_file()
+    client.start_channels()
+
+    def value(code: str, expression: str) -> Any:
+        client.wait_for_ready(timeout=30)
+        expressions = {"v": f"__import__('json').dumps({expression})"}
+        reply = client.execute_interactive(
+            f"{LOAD}\nfrom jupyter_ext import Terminal\n{code}",
+            allow_stdin=False,
+            user_expressions=expressions,
+            output_hook=lambda message: None,
+            timeout=60,
+        )["content"]
+        assert reply["status"] == "ok", reply
+        return json.loads(ast.literal_eval(reply["user_expressions"]["v"]["data"]["text/plain"]))
+
+    try:
+        output, name, told = value(
+            "import os\nt = Terminal()\nr = t.run('X=1; pwd')", "[r.output, t.name, [n for n in os.environ if 'AHP' in n]]"
+        )
+        assert (output, name, told) == (f"{folder}\n", "my data/one", [])
+        assert value(
+            "", "repr(t)"
+        ) == f"<Terminal 'my data/one' on the Jupyter server at {urlsplit(lab_server.url).netloc}>".replace(
+            "localhost", "127.0.0.1"
+        )
+        lab_server.api(f"api/kernels/{kernel_id}/restart", "POST", {})
+        assert value("r = Terminal().run('echo $X')", "r.output") == "1\n"
+        value("Terminal().close()", "0")
+    finally:
+        client.stop_channels()
+        lab_server.shutdown_kernels()
