@@ -172,7 +172,6 @@ class _QueuedData:
     server_seq: int
     texts: list[str]
     chars: int
-    is_dropped: bool = False
 
 
 _METHODS: dict[str, type[Any]] = {
@@ -238,7 +237,6 @@ class HostConnection:
         self._wakeup = wakeup
         self._drained = drained
         self._queue: deque[bytes | _QueuedData] = deque()
-        self._open_data: dict[str, _QueuedData] = {}
         self._urgent = 0
         self._is_over_high = False
         self._subscriptions: set[str] = set()
@@ -442,7 +440,6 @@ class HostConnection:
         snapshot = self._state.subscribe(self, uri)
         if snapshot is not None:
             self._subscriptions.add(uri)
-            self._open_data.pop(uri, None)  # what was queued before stays before the snapshot
         return snapshot
 
     def _subscribe(self, request_id: RequestId, params: SubscribeParams) -> None:
@@ -475,30 +472,25 @@ class HostConnection:
         return self.client is not None and (self.client.x_terminal or not action_tag(action).startswith("x-"))
 
     def deliver(self, envelope: ActionEnvelope) -> None:
-        """Queue an envelope; neighbouring output of one terminal is joined, at the later place and with the later number."""
+        """Queue an envelope; neighbouring output of one terminal is joined, with the later number.
+
+        Output is not moved behind another channel's envelope: a client that is cut off between the two would count from that
+        one's number and never be given the output.
+        """
         if self._is_closed or self.close_code is not None or not self._understands(envelope.action):
             return
         action = envelope.action
         if not isinstance(action, TerminalDataAction):
-            self._open_data.pop(envelope.channel, None)
             self._put(b'{"jsonrpc":"2.0","method":"action","params":' + encode(envelope) + b"}")
             return
-        last = self._open_data.get(envelope.channel)
         chars = len(action.data)
-        if last is not None and last.chars + chars <= JOIN_CHARS:
-            if self._queue and self._queue[-1] is last:
-                last.texts.append(action.data)
-                last.chars += chars
-                last.server_seq = envelope.server_seq
-            else:
-                last.is_dropped = True
-                joined = _QueuedData(envelope.channel, envelope.server_seq, [*last.texts, action.data], last.chars + chars)
-                self._queue.append(joined)
-                self._open_data[envelope.channel] = joined
+        last = self._queue[-1] if self._queue else None
+        if isinstance(last, _QueuedData) and last.channel == envelope.channel and last.chars + chars <= JOIN_CHARS:
+            last.texts.append(action.data)
+            last.chars += chars
+            last.server_seq = envelope.server_seq
         else:
-            data = _QueuedData(envelope.channel, envelope.server_seq, [action.data], chars)
-            self._queue.append(data)
-            self._open_data[envelope.channel] = data
+            self._queue.append(_QueuedData(envelope.channel, envelope.server_seq, [action.data], chars))
         self._queued(chars)
 
     def send_result(self, request_id: RequestId, result: Any) -> None:
@@ -529,7 +521,6 @@ class HostConnection:
         """Give this connection up: it is to be closed with 1013 and comes back by reconnect."""
         self.close_code = 1013
         self._queue.clear()
-        self._open_data.clear()
         self.pending_bytes = 0
 
     @property
@@ -553,9 +544,7 @@ class HostConnection:
                 frames.append(item)
                 taken += len(item)
                 self.pending_bytes -= len(item)
-            elif not item.is_dropped:
-                if self._open_data.get(item.channel) is item:
-                    del self._open_data[item.channel]
+            else:
                 frames.append(
                     b'{"jsonrpc":"2.0","method":"action","params":{"channel":'
                     + encode(item.channel)
@@ -577,7 +566,6 @@ class HostConnection:
             return
         self._is_closed = True
         self._queue.clear()
-        self._open_data.clear()
         self.pending_bytes = 0
         self._state.disconnect(self, self.client.client_id if self.client else None)
         if self._is_over_high:
@@ -802,7 +790,6 @@ class ClientConnection:
         mirror.confirmed = mirror.shown = state
         mirror.from_seq = snapshot.from_seq
         mirror.pending.clear()
-        self._last_seen = max(self._last_seen, snapshot.from_seq)
         return [Changed(snapshot.resource, None)]
 
     def _enveloped(self, envelope: ActionEnvelope) -> list[Event]:

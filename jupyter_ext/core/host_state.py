@@ -34,7 +34,7 @@ from ..protocol.terminal import (
     TerminalTitleChangedAction,
 )
 
-__all__ = ["ClientRecord", "HostState", "Operation", "Role", "Subscriber", "TerminalChannel"]
+__all__ = ["RETAINED_PARTS", "ClientRecord", "HostState", "Operation", "Role", "Subscriber", "TerminalChannel", "action_tag"]
 
 Role = Literal["person", "kernel"]
 Operation = Literal["input", "resize", "title", "clear", "signal", "dispose"]

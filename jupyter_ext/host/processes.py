@@ -20,9 +20,8 @@ from typing import Literal
 from ..protocol.terminal import Survivor
 from .transports import PtyTransport
 
-__all__ = ["TERMINAL_VARIABLE", "Process", "end_session", "session_members", "signal_job", "stop_job"]
+__all__ = ["Process", "end_session", "session_members", "signal_job", "stop_job"]
 
-TERMINAL_VARIABLE = "JUPYTER_AHP_TERMINAL"
 
 # Only looked for by name: on Windows, where no terminal can be started, the signal module lacks some.
 _SIGNALS = {"interrupt": "SIGINT", "terminate": "SIGTERM", "kill": "SIGKILL"}
@@ -118,7 +117,7 @@ async def stop_job(
 
 async def end_session(
     session: int,
-    uri: str,
+    mark: str,
     *,
     has_leader: bool,
     grace_s: float = 2.0,
@@ -129,7 +128,8 @@ async def end_session(
 
     Args:
         session: the pid of the terminal's shell.
-        uri: the terminal's, by which those are found that have left its session.
+        mark: an entry (``NAME=value``) that only this terminal's processes have in their environment, by which those are found
+            that have left its session.
         has_leader: the shell is there or not yet reaped. Once it was reaped its pid may be another process's: then a session
             that has a leader is not ours and is left alone.
 
@@ -152,7 +152,7 @@ async def end_session(
         send("SIGKILL")
         left = await _gone(members, _KILL_S, sleep, clock)
     known = {process.pid for process in left}
-    return _survivors([*left, *(process for process in _marked(uri) if process.pid not in known)])
+    return _survivors([*left, *(process for process in _marked(mark) if process.pid not in known)])
 
 
 class _Job:
@@ -317,11 +317,8 @@ def _processes_by_ps(pid: int | None = None) -> list[Process]:
     return found
 
 
-def _marked(uri: str) -> list[Process]:
-    """The processes that have this terminal's URI in their first environment, as far as it may be read."""
-    if os.environ.get(TERMINAL_VARIABLE) == uri:
-        return []  # this server runs in a terminal of that name, of another server: what it starts has the mark too
-    mark = f"{TERMINAL_VARIABLE}={uri}"
+def _marked(mark: str) -> list[Process]:
+    """The processes that have this entry in their first environment, as far as it may be read."""
     if not _HAS_PROC:
         lines = [line.split() for line in _ps("-A", "-E", "-ww", "-o", "pid=,command=")]
         pids = {int(words[0]) for words in lines if mark in words[1:]}

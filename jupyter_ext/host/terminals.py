@@ -64,7 +64,7 @@ from ..protocol.terminal import (
     TerminalSubmission,
     TerminalTitleChangedAction,
 )
-from .processes import TERMINAL_VARIABLE, end_session, signal_job
+from .processes import end_session, signal_job
 from .shells import LaunchSpec, PrivateFiles, UnknownShell, child_environment, launch_spec
 from .transports import PtyTransport
 
@@ -81,6 +81,8 @@ TYPING_PATIENCE_S = 10.0
 QUIET_S = 0.1
 """Silence that stands for "the line editor runs" in a shell that does not say so."""
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
+MARK_VARIABLE = "JUPYTER_AHP_TERMINAL_MARK"
+"""A random value per terminal: its URI may be that of a terminal of another server on this machine."""
 
 
 @dataclass(eq=False)
@@ -125,6 +127,7 @@ class HostedTerminal:
         self.transport: PtyTransport
         self.channel: TerminalChannel
         self.is_paused = False
+        self.mark = secrets.token_hex(8)
         self._host = host
         self._state = host.state
         self._loop = asyncio.get_running_loop()
@@ -648,7 +651,7 @@ class TerminalHost(LoggingConfigurable):
             self, params.channel, spec, nonce, shell=shell, initial_title=title, origin=options.origin
         )
         try:
-            terminal.start(self._environment(params.channel, spec, options.env), cwd, cols=cols, rows=rows, files=files)
+            terminal.start(self._environment(params.channel, terminal.mark, spec, options.env), cwd, cols=cols, rows=rows, files=files)
         except OSError as error:
             if files is not None:
                 files.remove()
@@ -675,7 +678,9 @@ class TerminalHost(LoggingConfigurable):
         )
         terminal.details_changed()
 
-    def _environment(self, uri: str, spec: LaunchSpec, additions: Mapping[str, str | None] | None) -> dict[str, str]:
+    def _environment(
+        self, uri: str, mark: str, spec: LaunchSpec, additions: Mapping[str, str | None] | None
+    ) -> dict[str, str]:
         env = child_environment(os.environ, uri=uri)
         env.update(self.environment)
         for name, value in (additions or {}).items():
@@ -684,7 +689,9 @@ class TerminalHost(LoggingConfigurable):
             else:
                 env[name] = value
         env.update(spec.env)
-        env[TERMINAL_VARIABLE] = uri  # by which what has left its session is found: not a client's to choose
+        # By these what has left the terminal's session is found: not a client's to choose.
+        env["JUPYTER_AHP_TERMINAL"] = uri
+        env[MARK_VARIABLE] = mark
         return env
 
     def _folder(self, cwd: str | None) -> str:
@@ -722,7 +729,7 @@ class TerminalHost(LoggingConfigurable):
         terminal.give_up()
         self.state.remove_terminal(uri)
         ending = asyncio.get_running_loop().create_task(
-            end_session(pid, uri, has_leader=not has_exited, grace_s=self.grace_s)
+            end_session(pid, f"{MARK_VARIABLE}={terminal.mark}", has_leader=not has_exited, grace_s=self.grace_s)
         )
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)

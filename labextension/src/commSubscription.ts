@@ -3,7 +3,7 @@ import type { IMimeBundle } from '@jupyterlab/nbformat';
 import type { JSONObject, JSONValue } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 import type { ActionEnvelope, StateAction, TerminalState } from './protocol.generated';
-import { terminalReducer } from './reducers';
+import { terminalReducer, trimContent } from './reducers';
 import type { IChange, ISubscription, SubscriptionStatus } from './subscription';
 
 /** What the kernel sends by comm. */
@@ -11,6 +11,9 @@ export type KernelMessage =
   | { readonly method: 'snapshot'; readonly state: TerminalState; readonly omitted?: number }
   | { readonly method: 'action'; readonly params: ActionEnvelope }
   | { readonly method: 'bundle'; readonly mimebundle: IMimeBundle };
+
+/** What the page keeps of each command's output; the whole of it is with the kernel. */
+const KEPT_CHARS = 250_000;
 
 /** A terminal's state over a widget's comm. */
 export class CommSubscription implements ISubscription<TerminalState> {
@@ -58,7 +61,8 @@ export class CommSubscription implements ISubscription<TerminalState> {
       this._setStatus('live', '');
     } else if (message.method === 'action' && this._state) {
       const { action } = message.params;
-      this._state = terminalReducer(this._state, action);
+      const next = terminalReducer(this._state, action);
+      this._state = { ...next, content: next.content.map(part => trimContent([part], KEPT_CHARS, 1)[0]) };
       this.changed.emit({ state: this._state, action, isSnapshot: false });
     }
   }

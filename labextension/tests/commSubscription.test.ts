@@ -80,3 +80,16 @@ test('without its comm it says so for good, keeps what it showed and sends nothi
   assert.deepEqual(sent, []);
   assert.equal(subscription.state?.content.length, 1);
 });
+
+test('a command that prints without end does not fill the page', () => {
+  const { subscription } = subscribed();
+  const command = { type: 'command', commandId: 'c1', commandLine: 'yes', output: '', timestamp: 0, isComplete: false } as const;
+  subscription.receive({ method: 'snapshot', state: terminalState({ content: [{ ...command, commandId: 'c0', isComplete: true }, command] }) });
+  for (let frame = 0; frame < 20; frame++) {
+    subscription.receive(action({ type: 'terminal/data', data: 'y\n'.repeat(16_000) }));
+  }
+  const [first, last] = subscription.state!.content;
+  assert.ok(partText(last).length <= 250_000);
+  assert.ok(partText(last).endsWith('y\n'));
+  assert.equal(first.type === 'command' && first.commandId, 'c0');
+});

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from jupyter_ext.client import discovery
-from jupyter_ext.client.client import HostClient, HostRefused
+from jupyter_ext.client.client import HostClient
 from jupyter_ext.client.terminal import Terminal
 from jupyter_ext.core.connection import Call, HostConnection
 from jupyter_ext.core.host_state import HostState, Role
@@ -197,11 +197,6 @@ def until(condition: Callable[[], Any]) -> None:
 @pytest.fixture
 def host() -> FakeHost:
     return FakeHost()
-
-
-@pytest.fixture
-def refused() -> type[HostRefused]:
-    return HostRefused
 
 
 @pytest.fixture

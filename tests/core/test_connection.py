@@ -383,15 +383,24 @@ def subscribed(host: Host, peer: Peer, uri: str = URI) -> None:
     peer.read()
 
 
-def test_neighbouring_output_is_joined_at_the_later_place_with_the_later_number(host, peer):
+def test_neighbouring_output_is_joined_with_the_later_number(host, peer):
+    subscribed(host, peer)
+    for text in "abc":
+        host.state.publish(URI, TerminalDataAction(data=text))
+    (message,) = peer.read()
+    assert message["params"]["action"]["data"] == "abc"
+    assert message["params"]["serverSeq"] == host.state.server_seq
+
+
+def test_output_is_not_moved_behind_another_channels_envelope(host, peer):
     subscribed(host, peer)
     subscribed(host, peer, "ahp-terminal:/t2")
     host.state.publish(URI, TerminalDataAction(data="a"))
     host.state.publish("ahp-terminal:/t2", TerminalDataAction(data="x"))
     host.state.publish(URI, TerminalDataAction(data="b"))
-    host.state.publish(URI, TerminalDataAction(data="c"))
-    got = [(m["params"]["channel"], m["params"]["action"]["data"], m["params"]["serverSeq"]) for m in peer.read()]
-    assert got == [("ahp-terminal:/t2", "x", host.state.server_seq - 2), (URI, "abc", host.state.server_seq)]
+    messages = [m["params"] for m in peer.read()]
+    assert [(m["channel"], m["action"]["data"]) for m in messages] == [(URI, "a"), ("ahp-terminal:/t2", "x"), (URI, "b")]
+    assert [m["serverSeq"] for m in messages] == sorted(m["serverSeq"] for m in messages)
 
 
 def test_output_is_never_moved_across_another_action_of_its_terminal(host, peer):
@@ -853,6 +862,24 @@ def test_a_client_comes_back_after_a_cut_without_gap_or_repeat(host):
     pair.flow()
     assert pair.client.state(URI).content[0].value == "abc"
     assert pair.client.state(URI).cols == 80
+
+
+def test_a_later_subscriptions_snapshot_does_not_hide_what_was_still_on_its_way(host):
+    pair = Pair(host)
+    host.make()
+    host.make("ahp-terminal:/t2")
+    pair.subscribe()
+    host.state.publish(URI, TerminalDataAction(data="a"))  # queued, and lost with the socket
+    pair.peer.connection.data_to_send()
+    pair.client.subscribe("ahp-terminal:/t2")
+    for frame in pair.client.data_to_send():
+        pair.peer.connection.receive(frame)
+    for frame in pair.peer.connection.data_to_send():
+        pair.client.receive(frame)
+    pair.cut()
+    pair.flow()
+    assert pair.client.state(URI).content[0].value == "a"
+    assert to_builtins(pair.client.state("ahp-terminal:/t2")) == host_view(host, "ahp-terminal:/t2")
 
 
 def test_a_client_comes_back_to_a_host_that_has_forgotten_everything(host):

@@ -22,12 +22,12 @@ from jupyter_ext.host.transports import PtyTransport
 from jupyter_ext.protocol.terminal import Survivor
 
 DEADLINE_S = 15.0
-URI = "ahp-terminal:/processes-test"
+MARK = f"PROCESSES_TEST={os.getpid()}"  # of this run alone
 ENV = {
     "PATH": os.environ["PATH"],
     "HOME": "/",
     "PS1": "P> ",
-    "JUPYTER_AHP_TERMINAL": URI,
+    **dict([MARK.split("=")]),
     "BASH_SILENCE_DEPRECATION_WARNING": "1",
 }
 
@@ -164,12 +164,12 @@ def test_marked_processes_are_found_by_ps_as_well(monkeypatch: pytest.MonkeyPatc
     }
     monkeypatch.setattr(processes, "_HAS_PROC", False)
     monkeypatch.setattr(processes, "_ps", lambda *arguments: rows[arguments[-1]])
-    assert processes._marked("ahp-terminal:/x") == []
+    assert processes._marked("JUPYTER_AHP_TERMINAL=ahp-terminal:/x") == []
     (found,) = processes._processes()
     assert (found.name, found.started, found.session) == ("a sleep", "Tue Dec 1 17:40:55 2026", os.getsid(0))
     assert processes._is_there(found)
     rows["pid=,command="].append(f"{os.getpid()} a JUPYTER_AHP_TERMINAL=ahp-terminal:/x")
-    assert processes._marked("ahp-terminal:/x") == [found]
+    assert processes._marked("JUPYTER_AHP_TERMINAL=ahp-terminal:/x") == [found]
 
 
 # --- signals ----------------------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ async def test_ending_takes_the_whole_session_nohup_and_stopped_jobs_included(ba
     await bash.until(lambda: names(bash).count("sleep") == 3)
     bash.transport.write(b"kill -STOP %2\r")
     started = time.monotonic()
-    assert await end_session(bash.transport.pid, URI, has_leader=True, grace_s=0.3) == ()
+    assert await end_session(bash.transport.pid, MARK, has_leader=True, grace_s=0.3) == ()
     assert time.monotonic() - started < 2
     assert session_members(bash.transport.pid) == []
     await bash.until(lambda: bash.exits)
@@ -317,7 +317,7 @@ async def test_ending_takes_the_whole_session_nohup_and_stopped_jobs_included(ba
 async def test_what_goes_willingly_is_not_waited_for(bash: Terminal) -> None:
     await bash.job("sleep 64", "sleep")
     started = time.monotonic()
-    assert await end_session(bash.transport.pid, URI, has_leader=True, grace_s=10) == ()
+    assert await end_session(bash.transport.pid, MARK, has_leader=True, grace_s=10) == ()
     assert time.monotonic() - started < 5
 
 
@@ -333,12 +333,12 @@ async def test_what_has_left_the_session_goes_on_and_is_named(bash: Terminal) ->
     await bash.until(lambda: left() and names(bash) == ["sleep"])
     (daemon,) = left()
     try:
-        assert await end_session(bash.transport.pid, URI, has_leader=True) == (Survivor(pid=daemon.pid, name="sleep"),)
+        assert await end_session(bash.transport.pid, MARK, has_leader=True) == (Survivor(pid=daemon.pid, name="sleep"),)
         assert daemon.is_running()
     finally:
         daemon.kill()
         psutil.wait_procs([daemon], timeout=DEADLINE_S)
-    assert await end_session(bash.transport.pid, URI, has_leader=False) == ()
+    assert await end_session(bash.transport.pid, MARK, has_leader=False) == ()
 
 
 def _command(process: psutil.Process) -> list[str]:
@@ -348,16 +348,11 @@ def _command(process: psutil.Process) -> list[str]:
         return []
 
 
-def test_a_server_inside_a_terminal_of_that_name_is_not_taken_for_a_survivor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JUPYTER_AHP_TERMINAL", URI)
-    assert processes._marked(URI) == []
-
-
 @needs_bash
 @pytest.mark.asyncio
 async def test_a_session_whose_pid_has_become_somebody_elses_is_left_alone(bash: Terminal) -> None:
     await bash.job("sleep 67", "sleep")
-    await end_session(bash.transport.pid, "ahp-terminal:/old", has_leader=False, grace_s=0.1)
+    await end_session(bash.transport.pid, "JUPYTER_AHP_TERMINAL=ahp-terminal:/old", has_leader=False, grace_s=0.1)
     assert names(bash) == ["sleep"]
     assert not bash.exits
 
@@ -368,7 +363,7 @@ async def test_what_a_shell_has_left_behind_is_ended_after_its_exit(bash: Termin
     bash.transport.write(b"(trap '' HUP; exec sleep 68) & exit\r")
     await bash.until(lambda: bash.exits)
     assert names(bash) == ["sleep"]
-    assert await end_session(bash.transport.pid, URI, has_leader=False) == ()
+    assert await end_session(bash.transport.pid, MARK, has_leader=False) == ()
     assert names(bash) == []
 
 
@@ -384,6 +379,6 @@ async def test_what_we_may_not_signal_is_named(bash: Terminal, monkeypatch: pyte
     with monkeypatch.context() as patched:
         patched.setattr(os, "killpg", refuse)
         patched.setattr(os, "kill", refuse)
-        survivors = await end_session(bash.transport.pid, URI, has_leader=True, grace_s=0.05)
+        survivors = await end_session(bash.transport.pid, MARK, has_leader=True, grace_s=0.05)
         assert sorted(survivor.name for survivor in survivors) == ["bash", "sleep"]
         assert [survivor.name for survivor in await stop_job(bash.transport, grace_s=0.05)] == ["sleep"]
