@@ -152,6 +152,13 @@ export class TerminalView extends MainAreaWidget<Terminal> {
       this._isFollowing = this._isCursorShown;
       return;
     }
+    if (event.type === 'click') {
+      // Beside the terminal's own screen, which may be smaller than the view, a click means the terminal too.
+      if (!(event.target as HTMLElement).closest('.xterm')) {
+        this.content.activate();
+      }
+      return;
+    }
     this._typedAt = Date.now();
     if (event instanceof KeyboardEvent && event.type === 'keydown' && event.key === 'Escape' && event.shiftKey) {
       event.preventDefault();
@@ -164,11 +171,13 @@ export class TerminalView extends MainAreaWidget<Terminal> {
     super.onAfterAttach(message);
     TYPING_EVENTS.forEach(type => this.content.node.addEventListener(type, this, true));
     this.content.node.addEventListener('scroll', this);
+    this.content.node.addEventListener('click', this);
   }
 
   protected onBeforeDetach(message: Message): void {
     TYPING_EVENTS.forEach(type => this.content.node.removeEventListener(type, this, true));
     this.content.node.removeEventListener('scroll', this);
+    this.content.node.removeEventListener('click', this);
     super.onBeforeDetach(message);
   }
 

@@ -21,6 +21,7 @@ import { PanelLayout } from '@lumino/widgets';
 import pkg from '../package.json';
 import { CommandView } from './commandView';
 import { CommSubscription, type KernelMessage } from './commSubscription';
+import { COMMAND_MIME, type CommandBundle } from './protocol.generated';
 
 const VIEW_MIME = 'application/vnd.jupyter.widget-view+json';
 
@@ -63,7 +64,7 @@ export class CommandModel extends DOMWidgetModel {
     this.listenTo(this, 'comm_live_update', this._onCommLive);
     this.listenTo(this, 'comm:close', () => this.subscription.end(DISCONNECTED));
     this._onCommLive();
-    setTimeout(() => this._restoreView(), DISPLAY_WITHIN_MS);
+    setTimeout(() => this._restore(), DISPLAY_WITHIN_MS);
   }
 
   /** Ask the kernel for the state; it answers every page. */
@@ -91,22 +92,51 @@ export class CommandModel extends DOMWidgetModel {
     }
   }
 
-  /** Put what the run has left into its cell, in place of the live view. */
+  /** Put what the run has left into its cell: in place of the live view, or where the file has less of this cell. */
   private _placeBundle(data: IMimeBundle): void {
     const output: IOutput = { output_type: 'display_data', data, metadata: {} };
     for (const cell of this._cells()) {
       const at = this._indexIn(cell);
       if (at >= 0) {
         cell.outputs.set(at, output);
+      } else if (this._isRestored) {
+        this._placeMissed(cell, output, data);
       }
+    }
+  }
+
+  /** The update came while no page listened. A later run's bundle stays; so does any other output. */
+  private _placeMissed(cell: ICodeCellModel, output: IOutput, data: IMimeBundle): void {
+    const started = (value: unknown) => (value as CommandBundle | undefined)?.commands?.[0]?.timestamp ?? 0;
+    for (let index = 0; index < cell.outputs.length; index++) {
+      const kept = cell.outputs.get(index).data[COMMAND_MIME] as CommandBundle | undefined;
+      if (kept) {
+        if (started(kept) < started(data[COMMAND_MIME])) {
+          cell.outputs.set(index, output);
+        }
+        return;
+      }
+    }
+    if (cell.outputs.length === 0) {
+      cell.outputs.add(output);
+    }
+  }
+
+  /** A page that was reloaded gets the model from the kernel, and not what was sent while it was away. */
+  private _restore(): void {
+    if (!this.comm_live) {
+      return;
+    }
+    if (this.get('ended')) {
+      this._isRestored = true;
+      this.request('');
+    } else {
+      this._restoreView();
     }
   }
 
   /** A run that goes on is shown in its cell also where the file was saved before its output came. */
   private _restoreView(): void {
-    if (!this.comm_live || this.get('ended')) {
-      return;
-    }
     const view = { version_major: 2, version_minor: 0, model_id: this.model_id };
     const data = { [VIEW_MIME]: view, 'text/plain': `A command is running in the terminal ${this.get('title') as string}.` };
     for (const cell of this._cells()) {
@@ -146,6 +176,7 @@ export class CommandModel extends DOMWidgetModel {
   }
 
   subscription!: CommSubscription;
+  private _isRestored?: boolean; // no initialiser: the base constructor already runs initialize()
 }
 
 export class CommandWidgetView extends DOMWidgetView {

@@ -172,7 +172,6 @@ def test_a_reloaded_page_shows_what_ended_meanwhile(open_lab, lab_server, comman
     open_lab(name)
     command("notebook:run-all-cells")
     page.locator(".jp-mod-live .jp-AhpCommand-output >> text=begun").wait_for()
-    command("docmanager:save")
     page.reload()
     page.wait_for_function("window.jupyterapp !== undefined")
     page.evaluate("window.jupyterapp.restored.then(() => true)")
