@@ -311,9 +311,7 @@ class HostState:
             channel=uri, action=action, server_seq=self.server_seq, origin=origin, rejection_reason=rejection_reason
         )
 
-    def _as_seen(
-        self, user: str | None, envelope: ActionEnvelope, users: dict[str, str | None] | None
-    ) -> ActionEnvelope | None:
+    def _as_seen(self, user: str | None, envelope: ActionEnvelope, users: dict[str, str | None] | None) -> ActionEnvelope | None:
         """An envelope without what belongs to other users; None where nothing is left."""
         if users is None:
             return envelope

@@ -212,9 +212,7 @@ class HostedTerminal:
                 self._runs[0].command_ids.append(action.command_id)
         elif isinstance(action, TerminalCommandFinishedAction):
             self._running = self._submitter = None
-            self._last = LastCommand(
-                command_id=action.command_id, exit_code=action.exit_code, duration_ms=action.duration_ms
-            )
+            self._last = LastCommand(command_id=action.command_id, exit_code=action.exit_code, duration_ms=action.duration_ms)
         elif isinstance(action, TerminalCommandDetectionAvailableAction):
             self._tracking = "yes"
             self._cancel("integration")
@@ -511,9 +509,9 @@ class TerminalHost(LoggingConfigurable):
     start_folder = Unicode("", help="Where a terminal starts that names no folder; empty for the home folder.").tag(config=True)
     shell = Unicode("", help="The shell for a client that names none; empty for the user's own.").tag(config=True)
     login = Bool(False, help="Whether shells are login shells where a client does not say.").tag(config=True)
-    environment = Dict(
-        value_trait=Unicode(), key_trait=Unicode(), help="Additions to the environment of every terminal."
-    ).tag(config=True)
+    environment = Dict(value_trait=Unicode(), key_trait=Unicode(), help="Additions to the environment of every terminal.").tag(
+        config=True
+    )
     grace_s = Float(2.0, min=0.0, help="How long a terminal's processes may take to end before they are killed.").tag(config=True)
 
     def __init__(self, **kwargs: Any) -> None:
@@ -647,15 +645,15 @@ class TerminalHost(LoggingConfigurable):
         shell = options.shell or os.path.basename(spec.shell)
         title = clean_title(params.name or "")[:MAX_TITLE_CHARS] or os.path.basename(spec.shell)
         files, spec = PrivateFiles.write(spec)
-        terminal = HostedTerminal(
-            self, params.channel, spec, nonce, shell=shell, initial_title=title, origin=options.origin
-        )
+        terminal = HostedTerminal(self, params.channel, spec, nonce, shell=shell, initial_title=title, origin=options.origin)
         try:
-            terminal.start(self._environment(params.channel, terminal.mark, spec, options.env), cwd, cols=cols, rows=rows, files=files)
+            terminal.start(
+                self._environment(params.channel, terminal.mark, spec, options.env), cwd, cols=cols, rows=rows, files=files
+            )
         except OSError as error:
             if files is not None:
                 files.remove()
-            self.log.warning("Terminal %s could not be started: %s", params.channel, error)
+            self.log.warning("Terminal %s could not be started: error %s", params.channel, error.errno)
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, f"{shell} could not be started: {error}") from None
         state = TerminalState(
             title=title,
@@ -678,9 +676,7 @@ class TerminalHost(LoggingConfigurable):
         )
         terminal.details_changed()
 
-    def _environment(
-        self, uri: str, mark: str, spec: LaunchSpec, additions: Mapping[str, str | None] | None
-    ) -> dict[str, str]:
+    def _environment(self, uri: str, mark: str, spec: LaunchSpec, additions: Mapping[str, str | None] | None) -> dict[str, str]:
         env = child_environment(os.environ, uri=uri)
         env.update(self.environment)
         for name, value in (additions or {}).items():

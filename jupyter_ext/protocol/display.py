@@ -16,9 +16,7 @@ __all__ = ["COMMAND_MIME", "CommandBundle", "SavedCommand", "SavedOutput", "Styl
 
 COMMAND_MIME = "application/vnd.jupyter-ahp.command+json"
 
-Color = Annotated[
-    str, Meta(description='"0" to "15" for the theme\'s sixteen colours (8 to 15 bright), else "#rrggbb".')
-]
+Color = Annotated[str, Meta(description='"0" to "15" for the theme\'s sixteen colours (8 to 15 bright), else "#rrggbb".')]
 
 
 class TextStyle(Wire, frozen=True):
@@ -51,9 +49,7 @@ class SavedOutput(Wire, frozen=True):
     """
 
     head: tuple[tuple[StyledText, ...], ...]
-    tail: Annotated[
-        tuple[tuple[StyledText, ...], ...], Meta(description="The last lines; empty where nothing was left out.")
-    ]
+    tail: Annotated[tuple[tuple[StyledText, ...], ...], Meta(description="The last lines; empty where nothing was left out.")]
     omitted_lines: Annotated[int, Meta(description="Lines between head and tail that are not kept.")]
     omitted_bytes: Annotated[int, Meta(description="Their size in UTF-8 bytes.")]
 

@@ -144,9 +144,7 @@ def _info(state: RootState, action: InfoChangedAction) -> RootState:
     if not any(info.resource == action.resource for info in terminals):
         return state
     meta = TerminalMeta(x_terminal=action.details)
-    return replace(
-        state, terminals=tuple(replace(i, meta=meta) if i.resource == action.resource else i for i in terminals)
-    )
+    return replace(state, terminals=tuple(replace(i, meta=meta) if i.resource == action.resource else i for i in terminals))
 
 
 _ROOT: dict[type[Any], Callable[[RootState, Any], RootState]] = {

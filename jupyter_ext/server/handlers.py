@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 from jupyter_server.auth.decorator import allow_unauthenticated, authorized, ws_authenticated
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web
-from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from ..core.connection import HostConnection
@@ -47,6 +47,9 @@ class _AhpSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         super().open()
         self.set_nodelay(True)
         self._wake = asyncio.Event()
+        self._flight: Awaitable[Any] | None = None
+        self._is_idle = True
+        self._window_end, self._window_bytes = 0.0, 0
         self.connection = self.host.connect(user=self.user_name(), role=self.role, title=self.title, wakeup=self._wakeup)
         self._writer = asyncio.get_running_loop().create_task(self._write(self.connection))
 
@@ -63,33 +66,52 @@ class _AhpSocket(WebSocketMixin, WebSocketHandler, JupyterHandler):
         super().on_close()
 
     def _wakeup(self) -> None:
-        self._wake.set()
-        if self.connection is not None and self.connection.close_code == 1013:
-            # The writer waits for a peer that does not read, so the close does not go through it.
+        connection = self.connection
+        if connection is None:
+            return
+        if connection.close_code == 1013:
+            # The writer may wait for a peer that does not read, so the close does not go through it.
             self.close(1013, "fell behind; reconnect")
+        elif self._is_idle and self._may_send(connection):
+            self._is_idle = False
+            self._flight = self._send(connection)  # at once: an echo waits for no other turn of the loop
+        self._wake.set()
+
+    def _may_send(self, connection: HostConnection) -> bool:
+        """Whether what is queued goes out now: output that comes in a stream is held to be joined with more."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._window_end:
+            self._window_end, self._window_bytes = now + connection.latency_ms / 1000, 0
+        return self._window_bytes <= BURST_BYTES or not connection.hold_ms
+
+    def _send(self, connection: HostConnection) -> Awaitable[Any] | None:
+        """Give frames to the socket; done when it has taken them."""
+        frames = connection.data_to_send(SEND_BYTES)
+        self._window_bytes += sum(map(len, frames))
+        try:
+            sent = [self.write_message(frame, binary=False) for frame in frames]
+        except WebSocketClosedError:
+            return None  # on_close follows
+        return asyncio.gather(*sent, return_exceptions=True) if sent else None
 
     async def _write(self, connection: HostConnection) -> None:
-        """The one writer: sends what is queued, in order, and joins output that comes in a stream."""
-        loop = asyncio.get_running_loop()
-        window_end, window_bytes = 0.0, 0
-        try:
-            while True:
-                await self._wake.wait()
-                self._wake.clear()
-                while connection.pending_bytes:
-                    now = loop.time()
-                    if now >= window_end:
-                        window_end, window_bytes = now + connection.latency_ms / 1000, 0
-                    elif window_bytes > BURST_BYTES and connection.hold_ms:
-                        await asyncio.sleep(window_end - now)
-                        continue
-                    frames = connection.data_to_send(SEND_BYTES)
-                    window_bytes += sum(map(len, frames))
-                    await asyncio.gather(*[self.write_message(frame, binary=False) for frame in frames])
-                if connection.close_code is not None:
-                    self.close(connection.close_code)
-        except (WebSocketClosedError, StreamClosedError):
-            pass  # on_close follows
+        """The one writer: sends what is queued, in order, as the peer takes it."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            self._is_idle = False
+            flight, self._flight = self._flight, None
+            while flight is not None or connection.pending_bytes:
+                if flight is not None:
+                    await flight
+                if not self._may_send(connection):
+                    await asyncio.sleep(self._window_end - asyncio.get_running_loop().time())
+                flight = self._send(connection)
+                if flight is None and self.ws_connection is None:
+                    return
+            self._is_idle = True
+            if connection.close_code is not None:
+                self.close(connection.close_code)
 
     def get_compression_options(self) -> dict[str, Any] | None:
         """None: terminals are latency-bound, and the peer is mostly on this machine."""

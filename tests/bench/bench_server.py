@@ -119,11 +119,17 @@ class Ours:
     async def _send(self, id: int, method: str, params: Any) -> None:
         await self.socket.send(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
 
-    async def type(self, text: str) -> None:
-        """Send input."""
+    output_mark = b'"terminal/data"'
+
+    def input_frame(self, text: str) -> str:
+        """The message that types a text."""
         action = {"type": "terminal/input", "data": text}
         params = {"channel": self.uri, "clientSeq": 1, "action": action}
-        await self.socket.send(json.dumps({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}))
+        return json.dumps({"jsonrpc": "2.0", "method": "dispatchAction", "params": params})
+
+    async def type(self, text: str) -> None:
+        """Send input."""
+        await self.socket.send(self.input_frame(text))
 
     async def output(self) -> str:
         """The next output."""
@@ -152,9 +158,15 @@ class Peer:
         await self.output()
         return self
 
+    output_mark = b'"stdout"'
+
+    def input_frame(self, text: str) -> str:
+        """The message that types a text."""
+        return json.dumps(["stdin", text])
+
     async def type(self, text: str) -> None:
         """Send input."""
-        await self.socket.send(json.dumps(["stdin", text]))
+        await self.socket.send(self.input_frame(text))
 
     async def output(self) -> str:
         """The next output."""

@@ -1,6 +1,9 @@
 """How soon terminal B answers while terminal A's program does not read 200 kB of input.
 
-Run: ``python tests/bench/blocked_neighbour.py``. Exits 1 when B takes more than ten times what it takes alone, and more than 50 ms.
+Run: ``python tests/bench/blocked_neighbour.py``. Exits 1 when B takes more than ten times what it takes alone, and more than
+50 ms.
+
+2026-12-01, two cores, Python 3.11, three runs: 8 to 10 ms alone, at most 6 to 13 ms beside the blocked terminal.
 """
 
 from __future__ import annotations

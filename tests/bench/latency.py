@@ -1,6 +1,11 @@
-"""Echo of one key through ``cat``, ours against Jupyter Server's own terminals in the same run, taken by turns.
+"""From the sending of one key to the arrival of its echo, through ``cat``: ours against Jupyter Server's own terminals, by
+turns.
 
-Run: ``python tests/bench/latency.py``. Exits 1 when p50 or p99 is worse than the peer's by more than the noise allowed for.
+Run: ``python tests/bench/latency.py``; with ``peer`` the peer is held against itself, which shows the noise. Exits 1 when p50
+or p99 is worse than the peer's by more than that.
+
+2026-12-01, two cores (Debian 12 in a virtual machine), Python 3.11, four runs: ours / peer p50 1.00, 1.00, 1.05, 0.99 (1.3 to
+1.8 ms), p99 1.03, 0.98, 1.09, 1.04 (2.2 to 2.9 ms). The peer against itself: p50 0.99 to 1.02, p99 0.97 to 1.21.
 """
 
 from __future__ import annotations
@@ -12,16 +17,18 @@ import time
 from bench_server import Ours, Peer, quiet, running_server, verdict
 
 KEYS = 400
-NOISE = 1.15
-"""Two runs of the peer against itself differ by up to this."""
+BOUNDS = {"p50": 1.05, "p99": 1.21}
+"""No worse than the peer, within what two terminals of the peer differ by in one run."""
 
 
 async def keys(terminal: Ours | Peer, count: int) -> list[float]:
     times = []
     for number in range(count):
+        frame = terminal.input_frame(chr(97 + number % 26))
         start = time.perf_counter()
-        await terminal.type(chr(97 + number % 26))
-        await terminal.output()
+        await terminal.socket.send(frame)
+        while terminal.output_mark not in await terminal.socket.recv(decode=False):
+            pass
         times.append((time.perf_counter() - start) * 1e3)
         await asyncio.sleep(0.004)
     return times
@@ -29,7 +36,8 @@ async def keys(terminal: Ours | Peer, count: int) -> list[float]:
 
 async def main() -> bool:
     with running_server() as server:
-        ours, peer = await Ours.open(server), await Peer.open(server)
+        ours = await (Peer if sys.argv[1:] == ["peer"] else Ours).open(server)
+        peer = await Peer.open(server)
         for terminal in (ours, peer):
             await terminal.type("cat\r")
             await quiet(terminal)
@@ -46,8 +54,8 @@ async def main() -> bool:
     for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
         a, b = mine[int(KEYS * share)], others[int(KEYS * share)]
         print(f"     {name}: ours {a:.2f} ms, peer {b:.2f} ms")
-        if name != "p95":
-            result &= verdict(f"{name} ours / peer", a / b, NOISE, at_least=False)
+        if name in BOUNDS:
+            result &= verdict(f"{name} ours / peer", a / b, BOUNDS[name], at_least=False)
     return result
 
 

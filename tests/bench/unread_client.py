@@ -1,6 +1,8 @@
 """Memory that a client which never reads costs the server in 8 s of ``yes``.
 
 Run: ``python tests/bench/unread_client.py``. Exits 1 when it is 16 MB or more.
+
+2026-12-01, two cores, Python 3.11, four runs: 3.5 to 4.9 MB.
 """
 
 from __future__ import annotations

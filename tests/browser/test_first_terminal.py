@@ -1,4 +1,4 @@
-"""JupyterLab as its user sees it: the first lesson, the panel, the terminal's own tab, a second browser, a page without scripts."""
+"""The product as its user sees it: the first lesson, the panel, the terminal's own tab, a second browser, no scripts."""
 
 from __future__ import annotations
 
@@ -93,6 +93,7 @@ def test_the_first_lesson(open_lab, lesson, command, page, screenshot, lab_serve
     failed = part_of(page, "grep cherries fruit.txt")
     assert failed.get_attribute("data-condition") == "failed"
     assert failed.locator(".jp-AhpCommand-outcome").inner_text().startswith("exit 1 · ")
+    screenshot("first-lesson-failure")
     first = part_of(page, 'echo "Hello from the shell"')
     assert first.locator(".jp-AhpCommand-output").inner_text().strip() == "Hello from the shell"
     assert re.fullmatch(r"exit 0 · \d+(\.\d+)? m?s", first.locator(".jp-AhpCommand-outcome").inner_text())

@@ -597,8 +597,8 @@ def test_an_exited_terminal_takes_no_input(host, peer, action):
 
 def test_a_lone_surrogate_becomes_a_replacement_character(host, peer):
     subscribed(host, peer)
-    text = '{"jsonrpc":"2.0","method":"dispatchAction","params":{"channel":"%s","clientSeq":1,"action":{"type":"terminal/input","data":"a\\ud800b\\ud83d\\ude00"}}}'
-    (echo,) = peer.send_text(text % URI)
+    params = {"channel": URI, "clientSeq": 1, "action": {"type": "terminal/input", "data": "a\ud800b\ud83d\ude00"}}
+    (echo,) = peer.send_text(json.dumps({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}))
     assert echo["params"]["action"]["data"] == "a�b😀"
     assert host.calls[-1].params.data == "a�b😀"
 
@@ -624,9 +624,11 @@ def test_any_scheme_and_path_is_a_terminals_uri(peer, uri):
 
 @pytest.mark.parametrize(
     "uri",
-    ["", "x", "ahp-terminal:", "ahp-terminal:x", "ahp-terminal:/", "ahp-terminal://", "ahp-terminal://host", "ahp-terminal://[x/y"]
-    + ["1a:/x", ":/x", "ü:/x", "ahp-root:/x", "file:///x", "JavaScript:/x", "ahp-terminal:/a b", "ahp-terminal:/a\u0007"]
-    + ["ahp-terminal:/a?b", "ahp-terminal:/a#b", "ahp-terminal:/" + "x" * 256],
+    [
+        *("", "x", "ahp-terminal:", "ahp-terminal:x", "ahp-terminal:/", "ahp-terminal://", "ahp-terminal://host"),
+        *("ahp-terminal://[x/y", "1a:/x", ":/x", "ü:/x", "ahp-root:/x", "file:///x", "JavaScript:/x", "ahp-terminal:/a b"),
+        *("ahp-terminal:/a\u0007", "ahp-terminal:/a?b", "ahp-terminal:/a#b", "ahp-terminal:/" + "x" * 256),
+    ],
 )
 def test_what_is_no_terminals_uri_is_refused(peer, uri):
     assert peer.error("createTerminal", channel=uri, claim={"kind": "client", "clientId": "c1"}) == -32602
@@ -641,9 +643,7 @@ def test_requests_leave_as_calls_in_the_order_in_which_they_came(host, peer):
     peer.send("x-terminal/close", {"channel": URI}, id=4)
     peer.send("disposeTerminal", {"channel": URI}, id=5)
     created, run, signal, closed, disposed = host.calls
-    assert created.params == CreateTerminalParams(
-        channel=URI, claim=TerminalClientClaim(client_id="c1"), cols=80
-    )
+    assert created.params == CreateTerminalParams(channel=URI, claim=TerminalClientClaim(client_id="c1"), cols=80)
     assert run.params == RunParams(channel=URI, text="ls", run_id="r1")
     assert signal.params == SignalParams(channel=URI, signal="interrupt")
     assert (closed.method, disposed.method) == ("x-terminal/close", "disposeTerminal")

@@ -124,7 +124,7 @@ def test_the_html_has_no_script_class_or_outside_address() -> None:
 
 
 def test_only_links_of_the_web_and_of_mail_are_links() -> None:
-    good, bad = TextStyle(href="https://example.org/?a=1&b=\"2"), TextStyle(href="javascript:alert(1)")
+    good, bad = TextStyle(href='https://example.org/?a=1&b="2'), TextStyle(href="javascript:alert(1)")
     output = runs([StyledText(text="docs", style=good), StyledText(text="bad", style=bad)])
     page = Reader(command_html(bundle(saved(output=output))))
     assert [attributes for tag, attributes in page.tags if tag == "a"] == [
