@@ -58,7 +58,6 @@ from ..protocol.terminal import (
     TerminalExitedAction,
     TerminalInputAction,
     TerminalLifecycle,
-    TerminalMeta,
     TerminalResizedAction,
     TerminalState,
     TerminalSubmission,
@@ -322,7 +321,8 @@ class HostedTerminal:
 
     def details(self) -> TerminalDetails:
         """What is to be told about it now."""
-        claim = self.channel.state.claim if hasattr(self, "channel") else None
+        state = self.channel.state
+        claim = state.claim
         record = self._state.clients.get(claim.client_id) if isinstance(claim, TerminalClientClaim) else None
         return TerminalDetails(
             shell=self._shell,
@@ -332,7 +332,7 @@ class HostedTerminal:
             origin=self._origin,
             holder=HolderInfo(title=record.title, role=record.role) if record else None,
             named=True if self._named else None,
-            cwd=self.channel.state.cwd if hasattr(self, "channel") else None,
+            cwd=state.cwd,
             running=self._running,
             last=self._last,
             discarded_typed=self._has_discarded or None,
@@ -664,7 +664,6 @@ class TerminalHost(LoggingConfigurable):
             cols=cols,
             rows=rows,
             is_pty=True,
-            meta=TerminalMeta(x_terminal=terminal.details()),
         )
         self.terminals[params.channel] = terminal
         terminal.channel = self.state.add_terminal(

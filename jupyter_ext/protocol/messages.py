@@ -210,6 +210,20 @@ def _without_lone_surrogates(text: str) -> bytes:
     return again.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
+def _decode_any(data: bytes) -> _AnyFrame:
+    """Read any JSON-RPC frame.
+
+    Raises:
+        ProtocolError: -32600, it is JSON and no such frame.
+        msgspec.DecodeError: it is no JSON.
+    """
+    try:
+        return _frame_decoder.decode(data)
+    except msgspec.ValidationError:
+        msgspec.json.decode(data)  # a wrong type is found before the end has been read, and the end may be missing
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, "not a JSON-RPC 2.0 object") from None
+
+
 def decode_frame(text: str | bytes, max_chars: int | None = MAX_MESSAGE_CHARS) -> Frame:
     """Read one message.
 
@@ -226,15 +240,10 @@ def decode_frame(text: str | bytes, max_chars: int | None = MAX_MESSAGE_CHARS) -
     if max_chars is not None and _depth_exceeds(data, MAX_DEPTH):
         raise ProtocolError(ErrorCode.INVALID_REQUEST, f"message nested deeper than {MAX_DEPTH}")
     try:
-        frame = _frame_decoder.decode(data)
-    except msgspec.ValidationError:
-        raise ProtocolError(ErrorCode.INVALID_REQUEST, "not a JSON-RPC 2.0 object") from None
+        frame = _decode_any(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         try:
-            data = _without_lone_surrogates(data.decode("utf-8", "replace"))
-            frame = _frame_decoder.decode(data)
-        except msgspec.ValidationError:
-            raise ProtocolError(ErrorCode.INVALID_REQUEST, "not a JSON-RPC 2.0 object") from None
+            frame = _decode_any(_without_lone_surrogates(data.decode("utf-8", "replace")))
         except (ValueError, RecursionError, msgspec.DecodeError):
             raise ProtocolError(ErrorCode.PARSE_ERROR, "not JSON") from None
     if frame.jsonrpc != "2.0":

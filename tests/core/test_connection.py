@@ -156,6 +156,8 @@ def codes(messages: list[dict[str, Any]]) -> list[tuple[Any, int]]:
     [
         ("{", -32700),
         ("nonsense", -32700),
+        ("[1,", -32700),
+        ('{"jsonrpc":"2.0","method":5', -32700),
         ('{"jsonrpc":"2.0","id":1,"method":"ping","params":{"n":NaN}}', -32700),
         ("[]", -32600),
         ("3", -32600),
