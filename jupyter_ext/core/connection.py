@@ -523,6 +523,16 @@ class HostConnection:
         self._queue.clear()
         self.pending_bytes = 0
 
+    def end(self, code: int) -> None:
+        """Close it once what is queued has been sent.
+
+        Args:
+            code: a WebSocket close code.
+        """
+        if self.close_code is None:
+            self.close_code = code
+            self._wakeup()
+
     @property
     def is_over_high(self) -> bool:
         """Whether more is unsent than a holder's terminal may go on producing."""

@@ -404,7 +404,7 @@ class HostState:
             return "no such client"
         if is_holder:
             return None
-        if receiver is not client:
+        if receiver.client_id != client.client_id:
             return f"held by {self.holder_name(held)}"
         if self._may_take(client, channel):
             return None

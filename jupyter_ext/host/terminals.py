@@ -518,6 +518,7 @@ class TerminalHost(LoggingConfigurable):
         super().__init__(**kwargs)
         self.state = HostState(retained_chars=self.retained_chars)
         self.terminals: dict[str, HostedTerminal] = {}
+        self._connections: set[HostConnection] = set()
         self._endings: set[asyncio.Task[tuple[Survivor, ...]]] = set()
         self._calls: set[asyncio.Task[None]] = set()
 
@@ -532,7 +533,7 @@ class TerminalHost(LoggingConfigurable):
             title: how people see the client.
             wakeup: called when something is to be sent.
         """
-        return HostConnection(
+        connection = HostConnection(
             self.state,
             user=user,
             role=role,
@@ -541,6 +542,8 @@ class TerminalHost(LoggingConfigurable):
             wakeup=wakeup,
             drained=self._drained,
         )
+        self._connections.add(connection)
+        return connection
 
     def receive(self, connection: HostConnection, text: str | bytes) -> None:
         """Take one message and do what it asks for."""
@@ -552,6 +555,7 @@ class TerminalHost(LoggingConfigurable):
 
     def disconnect(self, connection: HostConnection) -> None:
         """A connection has gone. Its terminals live on."""
+        self._connections.discard(connection)
         connection.close()
         for terminal in self.terminals.values():
             terminal.cancel_runs(connection)
@@ -731,13 +735,18 @@ class TerminalHost(LoggingConfigurable):
         return ending
 
     async def shutdown(self) -> None:
-        """End every terminal and what runs in it; names in the log what has left on purpose and goes on."""
+        """End every terminal and what runs in it, then every connection (1001).
+
+        What has left a terminal's session on purpose goes on, and is named in the log.
+        """
         endings = [(uri, self._dispose(uri)) for uri in list(self.terminals)]
         for uri, ending in endings:
             for survivor in await ending:
                 self.log.warning("Terminal %s: process %d (%s) goes on", uri, survivor.pid, survivor.name)
         if self._endings or self._calls:
             await asyncio.wait([*self._endings, *self._calls], timeout=self.grace_s + 1)
+        for connection in list(self._connections):
+            connection.end(1001)
 
 
 def _now_ms() -> int:

@@ -476,6 +476,17 @@ def test_a_connection_that_falls_behind_is_given_up(host, peer, how):
     assert peer.read() == []
 
 
+def test_a_connection_that_is_ended_says_what_is_queued_and_no_more(host, peer):
+    subscribed(host, peer)
+    host.state.publish(URI, TerminalDataAction(data="last"))
+    wakeups = peer.wakeups
+    peer.connection.end(1001)
+    peer.connection.end(1000)
+    assert (peer.connection.close_code, peer.wakeups) == (1001, wakeups + 1)
+    host.state.publish(URI, TerminalDataAction(data="more"))
+    assert [m["params"]["action"]["data"] for m in peer.read()] == ["last"]
+
+
 def test_closing_frees_the_queue_and_ends_delivery(host, peer):
     subscribed(host, peer)
     while not peer.connection.is_over_high:
@@ -572,6 +583,20 @@ def test_a_configuration_is_refused_on_the_root_channel(peer):
 def test_a_dispatch_that_cannot_be_read_is_dropped(host, peer, params):
     subscribed(host, peer)
     assert peer.send("dispatchAction", params) == []
+
+
+def test_a_client_with_two_connections_is_one_client(host):
+    first, second = host.connect(), host.connect()
+    first.initialize("c2")
+    second.initialize("c2")
+    host.make(holder="gone")
+    first.ask("subscribe", channel=URI)
+    claim = {"kind": "client", "clientId": "c2"}
+    (echo,) = first.dispatch({"type": "terminal/claimed", "claim": claim})
+    assert "rejectionReason" not in echo["params"]
+    second.ask("subscribe", channel=URI)
+    (echo,) = second.dispatch({"type": "terminal/resized", "cols": 5, "rows": 5})
+    assert "rejectionReason" not in echo["params"]
 
 
 def test_a_watcher_may_not_type_and_the_truth_follows_a_refused_size(host, peer):

@@ -249,6 +249,19 @@ async def test_no_common_version_is_said_before_the_connection_is_closed(connect
     assert await asyncio.wait_for(client.socket.read_message(), 5) is None
 
 
+async def test_a_server_that_stops_says_what_ended_and_closes_with_1001(connect, agent_host_app):
+    client = await connect()
+    await client.initialize()
+    uri = "ahp-terminal:/t1"
+    await client.ask("createTerminal", channel=uri, claim=MINE)
+    await client.ask("subscribe", channel=uri)
+    await agent_host_app.stop_extension()
+    await client.action("terminal/exited")
+    while await asyncio.wait_for(client.socket.read_message(), 5) is not None:
+        pass
+    assert client.socket.close_code == 1001
+
+
 # --- who may connect ------------------------------------------------------------------------------------------------------
 
 
