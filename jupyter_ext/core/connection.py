@@ -5,6 +5,8 @@ as `Call`s, which are answered by `Call.respond`. `ClientConnection` is the clie
 channel (confirmed state and pending actions).
 
 Source: Agent Host Protocol, sections "transport" to "actions".
+
+Both ends are in one module, past 500 lines, because each is the other's counterpart: what one writes the other reads.
 """
 
 from __future__ import annotations
@@ -410,28 +412,26 @@ class HostConnection:
         self._state.remember(known)
         there = [uri for uri in uris if self._state.exists(self.user, uri)]
         missing = tuple(uri for uri in uris if uri not in there)
-        state = self._state
         if cursors:
-            channels: list[dict[str, Any]] = []
-            for uri in uris:
-                seen = cursors.get(uri, 0)
-                if uri in missing:
-                    channels.append({"kind": "missing", "channel": uri})
-                elif seen > 0 and state.can_replay([uri], seen):
-                    self._subscribed(uri)
-                    actions = self._replayed([uri], seen)
-                    channels.append({"kind": "replay", "channel": uri, "actions": actions})
-                else:
-                    channels.append({"kind": "snapshot", "channel": uri, "snapshot": self._subscribed(uri)})
-            self.send_result(request_id, ReconnectPerChannelResult(channels=tuple(channels)))
+            channels = tuple(self._reconnected_channel(uri, cursors.get(uri, 0)) for uri in uris)
+            self.send_result(request_id, ReconnectPerChannelResult(channels=channels))
             return
         assert last_seen is not None
         snapshots = tuple(self._subscribed(uri) for uri in there)
-        if state.can_replay(there, last_seen):
+        if self._state.can_replay(there, last_seen):
             actions = self._replayed(there, last_seen)
             self.send_result(request_id, ReconnectReplayResult(actions=tuple(actions), missing=missing))
         else:
             self.send_result(request_id, ReconnectSnapshotResult(snapshots=snapshots))
+
+    def _reconnected_channel(self, uri: str, last_seen: int) -> dict[str, Any]:
+        """The answer for one channel of the per-channel form."""
+        if not self._state.exists(self.user, uri):
+            return {"kind": "missing", "channel": uri}
+        snapshot = self._subscribed(uri)
+        if last_seen > 0 and self._state.can_replay([uri], last_seen):
+            return {"kind": "replay", "channel": uri, "actions": self._replayed([uri], last_seen)}
+        return {"kind": "snapshot", "channel": uri, "snapshot": snapshot}
 
     def _replayed(self, uris: list[str], last_seen: int) -> list[ActionEnvelope]:
         return [e for e in self._state.replay_since(self.user, uris, last_seen) if self._understands(e.action)]

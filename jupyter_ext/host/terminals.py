@@ -2,13 +2,15 @@
 
 Source: Agent Host Protocol, terminal channel; our extension x-terminal; shell-integration guide for sending commands.
 
-All of this is for the loop thread only.
+All of this is for the loop thread only. It is one module past 500 lines because a terminal's output, input and runs move one
+set of facts (prompt, editor, open command), and the host is little more than who may ask for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import secrets
 import socket
 import time
@@ -64,7 +66,7 @@ from ..protocol.terminal import (
     TerminalTitleChangedAction,
 )
 from .processes import end_session, signal_job
-from .shells import LaunchSpec, PrivateFiles, UnknownShell, child_environment, launch_spec
+from .shells import PENDING, LaunchSpec, PrivateFiles, UnknownShell, child_environment, launch_spec
 from .transports import PtyTransport
 
 __all__ = ["HostedTerminal", "TerminalHost"]
@@ -78,7 +80,9 @@ INTEGRATION_PATIENCE_S = 10.0
 TYPING_PATIENCE_S = 10.0
 """How long a run waits for a line that somebody else types."""
 QUIET_S = 0.1
-"""Silence that stands for "the line editor runs" in a shell that does not say so."""
+"""Silence that stands for "the line editor runs" in a shell that is known not to say so."""
+EDITOR_PATIENCE_S = 2.0
+"""How long a shell that may say so, or has said so before, is waited for: on a busy machine its editor starts late."""
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
 MARK_VARIABLE = "JUPYTER_AHP_TERMINAL_MARK"
 """A random value per terminal: its URI may be that of a terminal of another server on this machine."""
@@ -91,7 +95,7 @@ class _Run:
     call: Call
     params: RunParams
     is_submitted: bool = False
-    is_cancelled: bool = False
+    is_clearing: bool = False
     typing_deadline: float | None = None
     prompts_before: int = 0
     editors_before: int = 0
@@ -146,6 +150,7 @@ class HostedTerminal:
         self._editors = 0
         self._was_editing = False
         self._quiet_since = self._loop.time()
+        self._quiet_s = EDITOR_PATIENCE_S if spec.tracking == PENDING else QUIET_S
         self._runs: deque[_Run] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._details_at = float("-inf")
@@ -168,7 +173,7 @@ class HostedTerminal:
             on_exit=self._on_exit,
             loop=self._loop,
         )
-        if self._tracking == "pending":
+        if self._tracking == PENDING:
             self._later("integration", INTEGRATION_PATIENCE_S, self._give_up_tracking)
 
     # --- output -----------------------------------------------------------------------------------------------------------
@@ -182,6 +187,7 @@ class HostedTerminal:
             self._remove_files()
         if self._detector.editor_ready and not self._was_editing:
             self._editors += 1
+            self._quiet_s = EDITOR_PATIENCE_S
         self._was_editing = self._detector.editor_ready
         due = self._detector.title_due_ms
         if due is not None:
@@ -393,7 +399,9 @@ class HostedTerminal:
             if self._runs:
                 self._advance_runs()
             return
-        if self._tracking == "pending":
+        if run.is_clearing and self._prompts == run.prompts_before:
+            return  # the prompt that follows a cleared line comes back here
+        if self._tracking == PENDING:
             return  # the integration's first mark, or the end of our patience with it, comes back here
         if not self._is_ready():
             return
@@ -409,15 +417,17 @@ class HostedTerminal:
             if self._detector.editor_ready:
                 return True
         quiet_for = self._loop.time() - self._quiet_since
-        if quiet_for >= QUIET_S:
+        if quiet_for >= self._quiet_s:
+            self._quiet_s = QUIET_S  # until it says so after all
             return True
-        self._later("ready", QUIET_S - quiet_for + 0.001, self._advance_runs)
+        self._later("ready", self._quiet_s - quiet_for + 0.001, self._advance_runs)
         return False
 
     def _wait_for_typing(self, run: _Run) -> bool:
         """A line is being typed: clear it if asked to, else wait. Returns whether to submit now."""
         if run.params.discard_typed:
-            self._has_discarded = True
+            self._has_discarded = run.is_clearing = True
+            run.prompts_before = self._prompts
             self.transport.write(b"\x03")  # clears the line in every editor mode; a new prompt follows
             self._detector.input_sent(b"\x03")
             self.details_changed()
@@ -441,11 +451,7 @@ class HostedTerminal:
             run.call.fail(ProtocolError(ErrorCode.PERMISSION_DENIED, refusal or ""))
             self._advance_runs()
             return
-        text = run.params.text.replace("\r\n", "\n").rstrip("\n")
-        if self._detector.editor_ready:
-            data = b"\x1b[200~" + text.replace("\x1b[201~", "").encode("utf-8", "replace") + b"\x1b[201~\r"
-        else:
-            data = text.replace("\n", "\r").encode("utf-8", "replace") + b"\r"
+        data = self._keystrokes(run.params.text.replace("\r\n", "\n").rstrip("\n"))
         if not self.transport.write(data):
             self._runs.popleft()
             run.call.fail(ProtocolError(ErrorCode.INVALID_PARAMS, "the text does not fit into the terminal's input queue"))
@@ -464,6 +470,17 @@ class HostedTerminal:
             self._runs.popleft()
             self._end_run(run, "untracked")
             self._advance_runs()
+
+    def _keystrokes(self, text: str) -> bytes:
+        """A text as it is to be typed, so that the shell takes all of its lines as one submission, where it can."""
+        if self._detector.editor_ready:
+            return b"\x1b[200~" + text.replace("\x1b[201~", "").encode("utf-8", "replace") + b"\x1b[201~\r"
+        if self._tracking == "yes":
+            # readline without bracketed paste: Ctrl-V takes the next key as it is, be it a newline or a tab
+            text = re.sub(r"[\x00-\x1f\x7f]", lambda match: "\x16" + match[0], text)
+        else:
+            text = text.replace("\n", "\r")
+        return text.encode("utf-8", "replace") + b"\r"
 
     def _end_of(self, run: _Run) -> CommandEnd | None:
         if self._prompts > run.prompts_before:
@@ -622,38 +639,23 @@ class TerminalHost(LoggingConfigurable):
             terminal.resume_if_drained()
 
     def _create(self, connection: HostConnection, params: CreateTerminalParams) -> None:
-        client = connection.client
-        assert client is not None
-        if not self.enabled:
-            raise ProtocolError(ErrorCode.PERMISSION_DENIED, "terminals are turned off by the administrator")
-        if params.channel in self.state.terminals:
-            raise ProtocolError(ErrorCode.ALREADY_EXISTS, "the terminal exists")
-        if not isinstance(params.claim, TerminalClientClaim) or params.claim.client_id != client.client_id:
-            raise ProtocolError(ErrorCode.INVALID_PARAMS, "claim must name the client that creates the terminal")
-        if len(self.terminals) >= self.max_terminals:
-            raise ProtocolError(ErrorCode.PERMISSION_DENIED, f"there are {self.max_terminals} terminals already")
-        cols, rows = params.cols or DEFAULT_COLS, params.rows or DEFAULT_ROWS
-        if not (1 <= cols <= MAX_SIZE and 1 <= rows <= MAX_SIZE) or params.cols == 0 or params.rows == 0:
-            raise ProtocolError(ErrorCode.INVALID_PARAMS, f"size outside 1 to {MAX_SIZE}")
+        self._check_creation(connection, params)
         cwd = self._folder(params.cwd)
+        cols, rows = params.cols or DEFAULT_COLS, params.rows or DEFAULT_ROWS
         options = (params.meta.x_terminal if params.meta else None) or TerminalCreationOptions()
         nonce = secrets.token_hex(16)
+        login = self.login if options.login is None else options.login
         try:
-            spec = launch_spec(
-                options.shell or self.shell or None,
-                login=self.login if options.login is None else options.login,
-                nonce=nonce,
-            )
+            spec = launch_spec(options.shell or self.shell or None, login=login, nonce=nonce)
         except UnknownShell as error:
             raise ProtocolError(ErrorCode.INVALID_PARAMS, str(error)) from None
         shell = options.shell or os.path.basename(spec.shell)
         title = clean_title(params.name or "")[:MAX_TITLE_CHARS] or os.path.basename(spec.shell)
         files, spec = PrivateFiles.write(spec)
         terminal = HostedTerminal(self, params.channel, spec, nonce, shell=shell, initial_title=title, origin=options.origin)
+        env = self._environment(params.channel, terminal.mark, spec, options.env)
         try:
-            terminal.start(
-                self._environment(params.channel, terminal.mark, spec, options.env), cwd, cols=cols, rows=rows, files=files
-            )
+            terminal.start(env, cwd, cols=cols, rows=rows, files=files)
         except OSError as error:
             if files is not None:
                 files.remove()
@@ -678,6 +680,20 @@ class TerminalHost(LoggingConfigurable):
             submitter=lambda: terminal.submitter,
         )
         terminal.details_changed()
+
+    def _check_creation(self, connection: HostConnection, params: CreateTerminalParams) -> None:
+        """Refuse a terminal that may not be made, with the reason."""
+        assert connection.client is not None
+        if not self.enabled:
+            raise ProtocolError(ErrorCode.PERMISSION_DENIED, "terminals are turned off by the administrator")
+        if params.channel in self.state.terminals:
+            raise ProtocolError(ErrorCode.ALREADY_EXISTS, "the terminal exists")
+        if not isinstance(params.claim, TerminalClientClaim) or params.claim.client_id != connection.client.client_id:
+            raise ProtocolError(ErrorCode.INVALID_PARAMS, "claim must name the client that creates the terminal")
+        if len(self.terminals) >= self.max_terminals:
+            raise ProtocolError(ErrorCode.PERMISSION_DENIED, f"there are {self.max_terminals} terminals already")
+        if not all(size is None or 1 <= size <= MAX_SIZE for size in (params.cols, params.rows)):
+            raise ProtocolError(ErrorCode.INVALID_PARAMS, f"size outside 1 to {MAX_SIZE}")
 
     def _environment(self, uri: str, mark: str, spec: LaunchSpec, additions: Mapping[str, str | None] | None) -> dict[str, str]:
         env = child_environment(os.environ, uri=uri)

@@ -1,6 +1,8 @@
 """JSON-RPC frames, the action envelope, the handshake and error codes; encode and decode.
 
 Source: Agent Host Protocol 0.5.1 to 1.0.0, sections "transport", "lifecycle", "subscriptions", "actions".
+
+One module past 500 lines: half of it is types, and the codec is theirs.
 """
 
 from __future__ import annotations

@@ -53,26 +53,9 @@ def raw(path: str) -> float:
     return count / 1e6 / (time.perf_counter() - start)
 
 
-async def ours(server: Server, path: str) -> float:
-    """MB/s that reach a client of ours, which keeps no text: it looks at the frames' ends only."""
-    terminal = await Ours.open(server, max_queue=None)
-    await terminal.type(f"cat {path}; echo E''ND\r")
-    start, count = 0.0, 0
-    while True:
-        frame = await terminal.socket.recv(decode=False)
-        if not start and b"xxxxxxx" in frame:
-            start = time.perf_counter()
-        count += len(frame)
-        if b"END" in frame[-400:]:
-            break
-    speed = count / 1e6 / (time.perf_counter() - start)
-    await terminal.close()
-    return speed
-
-
-async def peer(server: Server, path: str) -> float:
-    """MB/s that reach a client of Jupyter Server's own terminals."""
-    terminal = await Peer.open(server, max_queue=None)
+async def over_socket(kind: type[Ours] | type[Peer], server: Server, path: str) -> float:
+    """MB/s that reach a client, which keeps no text: it looks at the frames' ends only."""
+    terminal = await kind.open(server, max_queue=None)
     await terminal.type(f"cat {path}; echo E''ND\r")
     start, count = 0.0, 0
     while True:
@@ -94,7 +77,8 @@ async def main() -> bool:
         file.flush()
         ratios, peers = [], []
         for _ in range(ROUNDS):
-            base, our, other = raw(file.name), await ours(server, file.name), await peer(server, file.name)
+            base = raw(file.name)
+            our, other = await over_socket(Ours, server, file.name), await over_socket(Peer, server, file.name)
             ratios.append(our / base)
             peers.append(other / base)
             print(f"raw {base:.1f} MB/s, ours {our:.1f} ({our / base:.2f}), peer {other:.1f} ({other / base:.2f})", flush=True)

@@ -351,6 +351,15 @@ async def test_a_typed_line_can_be_discarded_on_request(client):
     await client.until(lambda: client.state().meta.x_terminal.discarded_typed)
 
 
+async def test_a_shell_whose_editor_does_not_say_that_it_runs_is_sent_to_all_the_same(client, private_env, monkeypatch):
+    monkeypatch.setattr("jupyter_ext.host.terminals.EDITOR_PATIENCE_S", 0.3)
+    Path(private_env["HOME"], ".inputrc").write_text("set enable-bracketed-paste off\n")
+    await client.create()
+    for number in range(3):
+        parts, reason = await client.run(f"echo {number}\n\techo 'a\tb'", f"r{number}")
+        assert (reason, [p.output for p in parts]) == ("done", [f"{number}\r\n", "a\tb\r\n"])
+
+
 async def test_an_incomplete_text_is_a_continuation(client):
     await client.create()
     parts, reason = await client.run("for i in 1 2; do")
