@@ -96,6 +96,7 @@ class _Run:
     params: RunParams
     is_submitted: bool = False
     is_clearing: bool = False
+    rest: deque[str] = field(default_factory=deque)
     typing_deadline: float | None = None
     prompts_before: int = 0
     editors_before: int = 0
@@ -391,13 +392,7 @@ class HostedTerminal:
             return
         run = self._runs[0]
         if run.is_submitted:
-            reason = self._end_of(run)
-            if reason is None:
-                return
-            self._runs.popleft()
-            self._end_run(run, reason)
-            if self._runs:
-                self._advance_runs()
+            self._go_on(run)
             return
         if run.is_clearing and self._prompts == run.prompts_before:
             return  # the prompt that follows a cleared line comes back here
@@ -451,28 +446,43 @@ class HostedTerminal:
             run.call.fail(ProtocolError(ErrorCode.PERMISSION_DENIED, refusal or ""))
             self._advance_runs()
             return
-        data = self._keystrokes(run.params.text.replace("\r\n", "\n").rstrip("\n"))
-        if not self.transport.write(data):
+        if not self._type_next(run, self._portions(run.params.text)):
             self._runs.popleft()
             run.call.fail(ProtocolError(ErrorCode.INVALID_PARAMS, "the text does not fit into the terminal's input queue"))
             self._advance_runs()
             return
-        self._detector.submission = TerminalSubmission(
-            by=SubmittedBy(client_id=client.client_id, role=client.role), run_id=run.params.run_id
-        )
-        self._detector.input_sent(data)
         run.is_submitted = True
-        run.prompts_before = self._prompts
-        run.editors_before = self._editors
-        self._was_editing = False
         run.call.respond()
         if self._tracking != "yes":
             self._runs.popleft()
             self._end_run(run, "untracked")
             self._advance_runs()
 
+    def _portions(self, text: str) -> deque[str]:
+        """What is typed at a time: where the line editor tells of itself a line, so that a stop leaves nothing to be run."""
+        text = text.replace("\r\n", "\n").rstrip("\n")
+        return deque(text.split("\n") if self._detector.editor_ready else [text])
+
+    def _type_next(self, run: _Run, rest: deque[str]) -> bool:
+        """Type the next portion of a run; False where the input queue has no room for it."""
+        client = run.call.connection.client
+        assert client is not None
+        data = self._keystrokes(rest[0])
+        if not self.transport.write(data):
+            return False
+        rest.popleft()
+        self._detector.submission = TerminalSubmission(
+            by=SubmittedBy(client_id=client.client_id, role=client.role), run_id=run.params.run_id
+        )
+        self._detector.input_sent(data)
+        run.rest = rest
+        run.prompts_before = self._prompts
+        run.editors_before = self._editors
+        self._was_editing = False
+        return True
+
     def _keystrokes(self, text: str) -> bytes:
-        """A text as it is to be typed, so that the shell takes all of its lines as one submission, where it can."""
+        """A text as it is to be typed, so that nothing in it is taken for an editing key."""
         if self._detector.editor_ready:
             return b"\x1b[200~" + text.replace("\x1b[201~", "").encode("utf-8", "replace") + b"\x1b[201~\r"
         if self._tracking == "yes":
@@ -482,12 +492,26 @@ class HostedTerminal:
             text = text.replace("\n", "\r")
         return text.encode("utf-8", "replace") + b"\r"
 
-    def _end_of(self, run: _Run) -> CommandEnd | None:
-        if self._prompts > run.prompts_before:
-            return "done"
-        if self._editors > run.editors_before and not self.is_busy:
-            return "continuation"  # the line editor runs again, without a prompt of the shell
-        return None
+    def _go_on(self, run: _Run) -> None:
+        """A run is under way: type its next line, or end it."""
+        is_prompted = self._prompts > run.prompts_before
+        is_continued = not is_prompted and self._editors > run.editors_before and not self.is_busy
+        if not (is_prompted or is_continued):
+            return
+        while is_prompted and run.rest and not run.rest[0].strip():
+            run.rest.popleft()  # a blank line says something to a here-document only
+        if run.rest:
+            if (is_continued or self._is_ready()) and not self._type_next(run, run.rest):
+                run.rest.clear()  # nobody reads what was typed before
+            return
+        self._runs.popleft()
+        self._end_run(run, "done" if is_prompted else "continuation")
+        self._advance_runs()
+
+    def drop_rest(self) -> None:
+        """The command that runs is being signalled: the lines of its run that are left are not typed."""
+        if self._runs:
+            self._runs[0].rest.clear()
 
     def _end_run(self, run: _Run, reason: CommandEnd) -> None:
         self._detector.submission = None
@@ -610,6 +634,7 @@ class TerminalHost(LoggingConfigurable):
 
     async def _signal(self, call: Call) -> None:
         terminal = self.terminals[call.channel]
+        terminal.drop_rest()
         survivors = await signal_job(terminal.transport, call.params.signal)
         call.respond(SignalResult(survivors=survivors))
 
