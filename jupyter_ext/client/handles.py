@@ -126,6 +126,11 @@ class CommandError(Exception):
         return [f"CommandError: {self.result.headline}: {self.problem}"]
 
 
+def _incomplete(text: str) -> str:
+    problem = "the text is incomplete: the shell waits for the rest of it"
+    return f"{problem} (or it took `!` for its history, where nothing is found)" if "!" in text else problem
+
+
 class CommandHandle:
     """A command under way in a terminal. Any thread, but for the terminal's own loop."""
 
@@ -205,7 +210,7 @@ class CommandHandle:
         result = self.result
         if self.run.reason == "continuation":
             self._call_quietly(self.run.abandon_text())
-            raise CommandError(result, "the text is incomplete: the shell waits for the rest of it")
+            raise CommandError(result, _incomplete(result.command_line))
         if self.run.reason == "lost":
             raise CommandError(result, f"terminal {self.terminal!r} was lost: how this ended is not known")
         if self.run.error is not None and not result.timed_out:

@@ -231,6 +231,8 @@ class Terminal:
 
     async def _begin(self, text: str) -> CommandHandle:
         self._check_usable()
+        # A lone surrogate has no UTF-8, and so no way to a shell.
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         run = Run(self.client, self.uri, text.replace("\r\n", "\n"))
         if run.is_empty:
             run.leave_empty()

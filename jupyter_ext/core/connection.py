@@ -123,7 +123,7 @@ def check_terminal_uri(uri: str) -> None:
         and scheme.lower() not in RESERVED_SCHEMES
         and rest.startswith("/")
         and rest not in ("/", "//")
-        and not any(c.isspace() or not c.isprintable() or c in "?#" for c in uri)
+        and not any(c.isspace() or not c.isprintable() or c in "?#\ufffd" for c in uri)
     )
     if ok and rest.startswith("//"):
         try:
@@ -477,7 +477,9 @@ class HostConnection:
         Output is not moved behind another channel's envelope: a client that is cut off between the two would count from that
         one's number and never be given the output.
         """
-        if self._is_closed or self.close_code is not None or not self._understands(envelope.action):
+        if self._is_closed or self.close_code is not None:
+            return
+        if envelope.rejection_reason is None and not self._understands(envelope.action):
             return
         action = envelope.action
         if not isinstance(action, TerminalDataAction):

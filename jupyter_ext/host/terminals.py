@@ -83,6 +83,11 @@ QUIET_S = 0.1
 """Silence that stands for "the line editor runs" in a shell that is known not to say so."""
 EDITOR_PATIENCE_S = 2.0
 """How long a shell that may say so, or has said so before, is waited for: on a busy machine its editor starts late."""
+CLEAR_PATIENCE_S = 0.3
+"""How long the prompt that follows a Ctrl-C is waited for."""
+EXEC_S = 0.1
+"""A command younger than this may not have replaced its shell's handlers yet, which swallow an interrupt."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
 DEFAULT_COLS, DEFAULT_ROWS = 80, 24
 MARK_VARIABLE = "JUPYTER_AHP_TERMINAL_MARK"
 """A random value per terminal: its URI may be that of a terminal of another server on this machine."""
@@ -95,7 +100,6 @@ class _Run:
     call: Call
     params: RunParams
     is_submitted: bool = False
-    is_clearing: bool = False
     rest: deque[str] = field(default_factory=deque)
     typing_deadline: float | None = None
     prompts_before: int = 0
@@ -152,6 +156,7 @@ class HostedTerminal:
         self._was_editing = False
         self._quiet_since = self._loop.time()
         self._quiet_s = EDITOR_PATIENCE_S if spec.tracking == PENDING else QUIET_S
+        self._cleared_at: int | None = None
         self._runs: deque[_Run] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._details_at = float("-inf")
@@ -322,6 +327,12 @@ class HostedTerminal:
         return self._detector.open_command_id is not None
 
     @property
+    def settling_s(self) -> float:
+        """How long the command that runs is not to be signalled yet."""
+        running = self._running
+        return 0.0 if running is None else max(0.0, EXEC_S - (_now_ms() - running.timestamp) / 1000)
+
+    @property
     def submitter(self) -> str | None:
         """The client that submitted the command that runs."""
         return self._submitter
@@ -374,7 +385,24 @@ class HostedTerminal:
         data = text.encode("utf-8", "replace")
         if not self.transport.write(data):
             return False
+        if data.endswith(b"\x03") and self._detector.at_prompt:
+            self._cleared_at = self._prompts
         self._detector.input_sent(data)
+        return True
+
+    def _awaits_prompt(self) -> bool:
+        """Whether the prompt that follows a Ctrl-C has not come yet.
+
+        A Ctrl-C that catches bash between its prompt and its read has no effect before the next key, which it then takes away:
+        so it is sent again.
+        """
+        if self._cleared_at != self._prompts:
+            return False
+        quiet_for = self._loop.time() - self._quiet_since
+        if quiet_for >= CLEAR_PATIENCE_S:
+            self._quiet_since += quiet_for
+            self.input("\x03")
+        self._later("ready", CLEAR_PATIENCE_S, self._advance_runs)
         return True
 
     def enqueue_run(self, call: Call) -> None:
@@ -394,8 +422,8 @@ class HostedTerminal:
         if run.is_submitted:
             self._go_on(run)
             return
-        if run.is_clearing and self._prompts == run.prompts_before:
-            return  # the prompt that follows a cleared line comes back here
+        if self._awaits_prompt():
+            return
         if self._tracking == PENDING:
             return  # the integration's first mark, or the end of our patience with it, comes back here
         if not self._is_ready():
@@ -421,10 +449,8 @@ class HostedTerminal:
     def _wait_for_typing(self, run: _Run) -> bool:
         """A line is being typed: clear it if asked to, else wait. Returns whether to submit now."""
         if run.params.discard_typed:
-            self._has_discarded = run.is_clearing = True
-            run.prompts_before = self._prompts
-            self.transport.write(b"\x03")  # clears the line in every editor mode; a new prompt follows
-            self._detector.input_sent(b"\x03")
+            self._has_discarded = True
+            self.input("\x03")  # clears the line in every editor mode; a new prompt follows
             self.details_changed()
             return False
         now = self._loop.time()
@@ -593,6 +619,9 @@ class TerminalHost(LoggingConfigurable):
                 self._perform(call)
             except ProtocolError as error:
                 call.fail(error)
+            except Exception:
+                self.log.exception("%s failed", call.method)
+                call.fail(ProtocolError(ErrorCode.INTERNAL_ERROR, "internal error"))
 
     def disconnect(self, connection: HostConnection) -> None:
         """A connection has gone. Its terminals live on."""
@@ -620,6 +649,8 @@ class TerminalHost(LoggingConfigurable):
             terminal = self.terminals[call.channel]
             if terminal.channel.has_exited:
                 raise ProtocolError(ErrorCode.CONFLICT, "the terminal has exited")
+            if _CONTROLS.search(call.params.text):
+                raise ProtocolError(ErrorCode.INVALID_PARAMS, "the text holds control characters, which a terminal acts on")
             terminal.enqueue_run(call)
         elif call.method == "x-terminal/signal":
             self._spawn_call(self._signal(call))
@@ -635,6 +666,7 @@ class TerminalHost(LoggingConfigurable):
     async def _signal(self, call: Call) -> None:
         terminal = self.terminals[call.channel]
         terminal.drop_rest()
+        await asyncio.sleep(terminal.settling_s)
         survivors = await signal_job(terminal.transport, call.params.signal)
         call.respond(SignalResult(survivors=survivors))
 
@@ -717,6 +749,10 @@ class TerminalHost(LoggingConfigurable):
             raise ProtocolError(ErrorCode.INVALID_PARAMS, "claim must name the client that creates the terminal")
         if len(self.terminals) >= self.max_terminals:
             raise ProtocolError(ErrorCode.PERMISSION_DENIED, f"there are {self.max_terminals} terminals already")
+        options = params.meta.x_terminal if params.meta else None
+        for name, value in ((options.env if options else None) or {}).items():
+            if not name or "=" in name or "\0" in name or "\0" in (value or ""):
+                raise ProtocolError(ErrorCode.INVALID_PARAMS, "env holds what cannot be a variable")
         if not all(size is None or 1 <= size <= MAX_SIZE for size in (params.cols, params.rows)):
             raise ProtocolError(ErrorCode.INVALID_PARAMS, f"size outside 1 to {MAX_SIZE}")
 

@@ -514,6 +514,8 @@ def test_extension_actions_go_only_to_who_announced_them(host):
     host.state.publish(URI, DetailsChangedAction(details=details))
     assert plain.read() == []
     assert [m["params"]["action"]["type"] for m in ours.read()] == ["x-terminal/detailsChanged"]
+    rejected = plain.dispatch({"type": "x-terminal/runEnded", "runId": "r"})
+    assert rejected[0]["params"]["rejectionReason"] == "not an action that clients may dispatch"
     plain.connection.close()
     again = host.connect()
     answer = again.ask("reconnect", clientId="plain", lastSeenServerSeq=seen, subscriptions=[URI])
@@ -654,7 +656,13 @@ def test_any_scheme_and_path_is_a_terminals_uri(peer, uri):
     [
         *("", "x", "ahp-terminal:", "ahp-terminal:x", "ahp-terminal:/", "ahp-terminal://", "ahp-terminal://host"),
         *("ahp-terminal://[x/y", "1a:/x", ":/x", "ü:/x", "ahp-root:/x", "file:///x", "JavaScript:/x", "ahp-terminal:/a b"),
-        *("ahp-terminal:/a\u0007", "ahp-terminal:/a?b", "ahp-terminal:/a#b", "ahp-terminal:/" + "x" * 256),
+        *(
+            "ahp-terminal:/\ufffd",
+            "ahp-terminal:/a\u0007",
+            "ahp-terminal:/a?b",
+            "ahp-terminal:/a#b",
+            "ahp-terminal:/" + "x" * 256,
+        ),
     ],
 )
 def test_what_is_no_terminals_uri_is_refused(peer, uri):

@@ -226,6 +226,9 @@ async def test_a_uri_is_taken_once(client):
         ({"cols": 0}, "size outside 1 to 1000"),
         ({"cols": 1001}, "size outside 1 to 1000"),
         ({"rows": -1}, "size outside 1 to 1000"),
+        ({"env": {"A=B": "c"}}, "env holds what cannot be a variable"),
+        ({"env": {"": "c"}}, "env holds what cannot be a variable"),
+        ({"env": {"A": "c\0"}}, "env holds what cannot be a variable"),
     ],
 )
 async def test_bad_creation_is_refused_with_a_reason(client, bad, message):
@@ -283,6 +286,7 @@ async def test_a_folder_that_has_gone_is_not_where_a_terminal_starts(client, tmp
         ("", [], []),
         ("echo é中😀", ["é中😀\r\n"], [0]),
         ("echo \x1b[201~; echo evil", None, None),
+        ("echo one\n\n\ncat <<E\n\nin\nE\n\necho two", ["one\r\n", "\r\nin\r\n", "two\r\n"], [0, 0, 0]),
     ],
 )
 async def test_a_run_has_the_parts_that_were_written(client, text, outputs, codes):
@@ -367,6 +371,54 @@ async def test_an_incomplete_text_is_a_continuation(client):
     client.type("\x03")
     parts, reason = await client.run("echo on", "r2")
     assert (reason, parts[0].output) == ("done", "on\r\n")
+
+
+async def test_an_incomplete_end_after_a_complete_line_is_a_continuation_too(client):
+    await client.create()
+    parts, reason = await client.run('echo one\necho "two')
+    assert (reason, [(p.output, p.exit_code) for p in parts]) == ("continuation", [("one\r\n", 0)])
+    client.type("\x03")
+    for number in range(20):
+        _, reason = await client.run("x=(1", f"i{number}")
+        assert reason == "continuation"
+        client.type("\x03")
+        parts, reason = await client.run(f"echo on {number}", f"r{number}")
+        assert (reason, parts[0].output) == ("done", f"on {number}\r\n")
+
+
+async def test_stopping_a_run_leaves_nothing_of_it_to_be_run(client, tmp_path):
+    await client.create()
+    running = asyncio.ensure_future(client.run(f"sleep 60\ntouch {tmp_path}/left\necho more"))
+    await client.until(client.commands)
+    await client.ask("x-terminal/signal", SignalParams(channel=URI, signal="interrupt"))
+    parts, reason = await running
+    assert (reason, [p.exit_code for p in parts]) == ("done", [130])
+    parts, _ = await client.run("echo next", "r2")
+    assert parts[0].output == "next\r\n"
+    assert list(tmp_path.glob("left")) == []
+
+
+async def test_a_command_is_stopped_also_right_after_its_start(client):
+    await client.create()
+    for number in range(5):
+        running = asyncio.ensure_future(client.run("sleep 60", f"r{number}"))
+        await client.until(lambda number=number: len(client.commands()) > number)
+        await client.ask("x-terminal/signal", SignalParams(channel=URI, signal="interrupt"))
+        parts, _ = await asyncio.wait_for(running, 5)
+        assert parts[0].exit_code == 130
+
+
+@pytest.mark.parametrize("control", ["\0", "\x03", "\x13", "\x1a", "\x1c", "\x7f"])
+async def test_a_text_that_a_terminal_would_act_on_is_refused(client, control):
+    await client.create()
+    code, message = await refused(client.run(f"echo a{control}b"))
+    assert (code, message) == (-32602, "the text holds control characters, which a terminal acts on")
+
+
+async def test_a_failure_of_our_own_is_answered_without_its_details(client, monkeypatch):
+    monkeypatch.setattr("jupyter_ext.host.terminals.launch_spec", lambda *args, **kwargs: 1 / 0)
+    assert await refused(client.create()) == (-32603, "internal error")
+    monkeypatch.undo()
 
 
 async def test_a_rejected_text_has_a_part_with_its_code(client):
