@@ -255,12 +255,14 @@ class PartView {
     this.node.setAttribute('role', 'region');
     const header = element('div', 'header');
     const buttons = element('span', 'buttons');
-    buttons.append(this._interrupt, this._copyCommand, this._copyOutput);
+    buttons.append(this._copyCommand, this._copyOutput);
+    const end = element('span', 'end');
+    end.append(buttons, this._interrupt, this._outcome);
     const line = element('span', 'lineAndMark');
     const mark = element('span', 'prompt', '$ ');
     mark.setAttribute('aria-hidden', 'true');
     line.append(mark, this._line);
-    header.append(this._fold, line, buttons, this._outcome);
+    header.append(this._fold, line, end);
     this.node.append(header, this._output);
     this._rows = new RowsView(this._output);
   }

@@ -87,14 +87,15 @@ const terminalsPlugin: JupyterFrontEndPlugin<void> = {
     const show = async (uri: string, creation?: TerminalView.IOptions['creation']): Promise<TerminalView> => {
       const terminalOptions = ((await terminalSettings)?.composite ?? {}) as Partial<ITerminal.IOptions>;
       const known = views.get(uri);
-      if (known && !known.isGone) {
+      if (known && !known.isGone && known.isAttached) {
         app.shell.activateById(known.id);
         return known;
       }
-      known?.dispose(); // its name may be in use again
+      known?.dispose(); // its name may be in use again, or a restored layout has left it out
       const view = new TerminalView({ uri, connection, serverSettings, terminalOptions, creation });
       views.set(uri, view);
       view.disposed.connect(() => views.get(uri) === view && views.delete(uri));
+      void tracker.add(view); // before it is in the layout, which is saved at once and by the tracker's names
       // Notebook 7 has one main widget per page and ignores further ones.
       app.shell.add(view, labShell ? 'main' : 'down', { type: 'Terminal' });
       app.shell.activateById(view.id);
@@ -107,7 +108,6 @@ const terminalsPlugin: JupyterFrontEndPlugin<void> = {
       if (view.isVisible && (!labShell || labShell.currentWidget === view)) {
         view.activate(); // at the first time its terminal was not there yet to take the focus
       }
-      void tracker.add(view);
       // Themes, fonts and live settings; Lab neither saves nor restores what is injected.
       stockTerminals?.inject(view);
       return view;

@@ -228,3 +228,21 @@ def test_a_page_without_scripts_shows_every_command(browser, tmp_path, private_e
     assert len(re.findall(r"exit 0 · \d+(?:\.\d+)? m?s", text)) >= 12
     screenshot_of(page, "without-scripts")
     context.close()
+
+
+def test_a_new_terminal_is_there_after_a_reload(open_lab, command, page, lab_server):
+    open_lab()
+    panel = show_panel(page)
+    with page.expect_response(lambda response: "api/workspaces" in response.url and response.request.method == "PUT"):
+        panel.locator("text=New").first.click()
+        page.locator(".jp-AhpTerminal .xterm-screen").wait_for()
+        page.locator(".jp-Terminal").first.click()
+        page.keyboard.type("echo kept-$((40 + 2))\n")
+        page.wait_for_function(f"() => ({TERMINAL_TEXT})().includes('kept-42')")
+    page.goto(f"{lab_server.url}lab?token={lab_server.token}")
+    page.wait_for_function("window.jupyterapp !== undefined")
+    page.evaluate("window.jupyterapp.restored.then(() => true)")
+    show_panel(page).locator("li .jp-AhpPanel-open >> text=terminal-").first.click()
+    page.wait_for_function(f"() => ({TERMINAL_TEXT})().includes('kept-42')")
+    page.locator(".jp-AhpTerminal .xterm-screen").wait_for(state="visible")
+    assert page.errors == []
