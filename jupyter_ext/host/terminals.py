@@ -84,7 +84,8 @@ QUIET_S = 0.1
 EDITOR_PATIENCE_S = 2.0
 """How long a shell that may say so, or has said so before, is waited for: on a busy machine its editor starts late."""
 CLEAR_PATIENCE_S = 0.3
-"""How long the prompt that follows a Ctrl-C is waited for."""
+"""How long the prompt that follows a Ctrl-C is waited for, before it is sent again."""
+CLEAR_TRIES = 3
 EXEC_S = 0.1
 """A command younger than this may not have replaced its shell's handlers yet, which swallow an interrupt."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
@@ -157,6 +158,7 @@ class HostedTerminal:
         self._quiet_since = self._loop.time()
         self._quiet_s = EDITOR_PATIENCE_S if spec.tracking == PENDING else QUIET_S
         self._cleared_at: int | None = None
+        self._clears_left = 0
         self._runs: deque[_Run] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._details_at = float("-inf")
@@ -386,7 +388,7 @@ class HostedTerminal:
         if not self.transport.write(data):
             return False
         if data.endswith(b"\x03") and self._detector.at_prompt:
-            self._cleared_at = self._prompts
+            self._cleared_at, self._clears_left = self._prompts, CLEAR_TRIES
         self._detector.input_sent(data)
         return True
 
@@ -400,8 +402,12 @@ class HostedTerminal:
             return False
         quiet_for = self._loop.time() - self._quiet_since
         if quiet_for >= CLEAR_PATIENCE_S:
+            if self._clears_left == 0:
+                self._cleared_at = None  # a shell that ignores it
+                return False
+            self._clears_left -= 1
             self._quiet_since += quiet_for
-            self.input("\x03")
+            self.transport.write(b"\x03")
         self._later("ready", CLEAR_PATIENCE_S, self._advance_runs)
         return True
 

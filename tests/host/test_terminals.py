@@ -373,6 +373,14 @@ async def test_an_incomplete_text_is_a_continuation(client):
     assert (reason, parts[0].output) == ("done", "on\r\n")
 
 
+async def test_a_shell_that_ignores_ctrl_c_is_sent_to_all_the_same(client):
+    await client.create()
+    await client.run("trap '' INT")
+    client.type("\x03")
+    parts, reason = await client.run("echo on", "r2")
+    assert (reason, parts[0].output) == ("done", "on\r\n")
+
+
 async def test_an_incomplete_end_after_a_complete_line_is_a_continuation_too(client):
     await client.create()
     parts, reason = await client.run('echo one\necho "two')
