@@ -533,7 +533,12 @@ class HostedTerminal:
         while is_prompted and run.rest and not run.rest[0].strip():
             run.rest.popleft()  # a blank line says something to a here-document only
         if run.rest:
-            if (is_continued or self._is_ready()) and not self._type_next(run, run.rest):
+            client = run.call.connection.client
+            if client is None or self._state.refusal(client, self.channel, "input") is not None:
+                self._runs.popleft()
+                self._end_run(run, "lost")  # somebody else has taken the terminal: the lines left are not for their prompt
+                self._advance_runs()
+            elif (is_continued or self._is_ready()) and not self._type_next(run, run.rest):
                 run.rest.clear()  # nobody reads what was typed before
             return
         self._runs.popleft()

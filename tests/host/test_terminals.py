@@ -406,6 +406,20 @@ async def test_stopping_a_run_leaves_nothing_of_it_to_be_run(client, tmp_path):
     assert list(tmp_path.glob("left")) == []
 
 
+async def test_what_is_left_of_a_run_is_not_typed_for_somebody_who_has_taken_the_terminal(client, host):
+    other = Client(host, "c2")
+    await client.create()
+    await other.ask("subscribe", DisposeTerminalParams(channel=URI))
+    running = asyncio.ensure_future(client.run("sleep 0.4\necho left"))
+    await client.until(client.commands)
+    client.dispatch(TerminalClaimedAction(claim=TerminalClientClaim(client_id="c2")))
+    _, reason = await running
+    assert reason == "lost"
+    parts, _ = await other.run("echo mine", "r2")
+    assert parts[0].output == "mine\r\n"
+    assert "left" not in other.text()
+
+
 async def test_a_command_is_stopped_also_right_after_its_start(client):
     await client.create()
     for number in range(5):
