@@ -186,7 +186,13 @@ class Page:
     """A kernel and what a page would get of it."""
 
     def __init__(self, folder: Any) -> None:
-        self.manager, self.client = start_new_kernel(kernel_name="python3", cwd=str(folder))
+        for attempt in range(3):
+            try:
+                self.manager, self.client = start_new_kernel(kernel_name="python3", cwd=str(folder))
+                break
+            except RuntimeError:  # jupyter_client picks free ports, and another program may take one before the kernel does
+                if attempt == 2:
+                    raise
         self.messages: list[Any] = []
 
     def close(self) -> None:
