@@ -7,14 +7,14 @@ the figures below it is: the bound is what we want, the profile says what is bet
 0.70) on an idle machine, 0.71 (0.54 to 0.93) and 0.56 on a busy one; the peer 0.48, 0.36 and 0.29. Absolute: raw 59 to 73
 MB/s, ours 40 to 50, peer 28 to 35.
 
-What bounds it (processor seconds for 100 MB, which took 2.1 s): of 4.2 s on two cores 2.1 to 2.4 s are the kernel's, three
-quarters of that the terminal's own line discipline and ``cat``; the server takes 0.5 s in Python and 0.5 s in system calls,
-the client 0.25 s; 1 s is idle. Parsing, detecting, reducing, logging and encoding take 0.14 ms per 64 KiB (468 MB/s alone).
-The kernel moves a pty's data on in pieces of 4 KiB and stops after one when nobody reads: a reader that does anything else
-for 0.4 ms per 64 KiB gets 43 to 45 MB/s of 48 to 60. So only reading all the time, in parallel, would help. Tried and not
-kept: a reader thread (0.50 to 0.64: the interpreter's lock is handed over for every 4 KiB), reading in C without the lock
-through ctypes (42 to 54 MB/s where the loop had 40 to 50, within the noise), and pauses that let the buffer fill (24 to 34
-MB/s).
+What bounds it (processor seconds for 100 MB in three rounds, which took 2.0 to 2.6 s each): of 4.0 to 5.1 s on two cores 2.1
+to 2.8 s are the kernel's, three quarters of that the terminal's own line discipline and ``cat``; the server takes 0.5 to 0.75
+s in Python and 0.5 s in system calls, the client 0.25 to 0.3 s; 1.0 to 1.1 s is idle. Parsing, detecting, reducing, logging
+and encoding take 0.14 ms per 64 KiB (468 MB/s alone). The kernel seems to move a pty's data on in pieces of 4 KiB and to stop
+after one when nobody reads: a reader that does anything else for 0.4 ms per 64 KiB gets 43 to 46 MB/s of 47 to 60. So only
+reading all the time, in parallel, would help. Tried and not kept: a reader thread (ratio 0.50 to 0.64 on a busy machine: the
+interpreter's lock is handed over for every 4 KiB), reading in C without the lock through ctypes (39 to 55 MB/s where the loop
+had 37 to 52, within the noise), and pauses that let the buffer fill (22 to 34 MB/s).
 """
 
 from __future__ import annotations
